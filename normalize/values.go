@@ -1,0 +1,267 @@
+package normalize
+
+import (
+	"bytes"
+	"math"
+	"slices"
+)
+
+// Values are what one exposition supplies of a table's series, one a slot of the table; NaN where the
+// series is absent. They are never changed once parsed.
+type Values []float64
+
+// get is a slot's value and whether the series is present.
+func (v Values) get(slot int) (float64, bool) {
+	return v[slot], !math.IsNaN(v[slot])
+}
+
+// have reports whether all the slots' series are present.
+func (v Values) have(slots []int) bool {
+	for _, slot := range slots {
+		if math.IsNaN(v[slot]) {
+			return false
+		}
+	}
+	return true
+}
+
+// values reduces the selected samples to the table's values: for each series the first spelling that
+// has a valid sample, what would be counted twice counted once, and the rest summed.
+func (s *scanner) values() Values {
+	values := make(Values, s.table.slots)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	// In order of series, spelling and part, each group of samples in the body's order.
+	slices.SortStableFunc(s.samples, func(a, b sample) int { return a.group() - b.group() })
+	for rest := s.samples; len(rest) > 0; {
+		index := rest[0].name.series
+		end := slices.IndexFunc(rest, func(a sample) bool { return a.name.series != index })
+		if end < 0 {
+			end = len(rest)
+		}
+		s.reduce(&s.table.series[index], rest[:end], values)
+		rest = rest[end:]
+	}
+	return values
+}
+
+// group orders samples by series, then spelling, then part.
+func (a sample) group() int {
+	return (a.name.series*spellings+int(a.name.spelling))*parts + int(a.name.part)
+}
+
+// reduce computes one series' values from its samples.
+func (s *scanner) reduce(series *series, samples []sample, values Values) {
+	for len(samples) > 0 {
+		spelling := samples[0].name.spelling
+		end := slices.IndexFunc(samples, func(a sample) bool { return a.name.spelling != spelling })
+		if end < 0 {
+			end = len(samples)
+		}
+		if s.counts(series, samples[0].name) && s.sum(series, samples[:end], values) {
+			return
+		}
+		samples = samples[end:]
+	}
+}
+
+// counts reports whether samples of this name count by the family's TYPE.
+func (s *scanner) counts(series *series, name sampleName) bool {
+	metricType, typed := s.types[name.typeName]
+	if name.spelling == escaped || name.spelling == escapedOtherTotal {
+		// Only where the TYPE line has the colon that the samples lack.
+		if _, own := s.types[escape(name.typeName)]; own {
+			return false
+		}
+		if !typed {
+			metricType, typed = s.types[trimTotal(name.typeName)]
+		}
+		if !typed {
+			return false
+		}
+	}
+	switch metricType {
+	case "", "untyped", "unknown":
+		return true
+	case "gauge", "counter":
+		return series.kind != histogram
+	case "histogram":
+		return series.kind == histogram
+	case "summary", "gaugehistogram", "info", "stateset":
+		return false
+	default:
+		return true
+	}
+}
+
+// sum writes the series' values and reports whether there are any.
+func (s *scanner) sum(series *series, samples []sample, values Values) bool {
+	if series.kind == histogram {
+		return s.sumHistogram(series, samples, values)
+	}
+	samples = s.countOnce(series, samples)
+	if series.slot >= 0 {
+		values[series.slot] = total(samples, func(sample) bool { return true })
+	}
+	for _, sel := range series.selections {
+		if !sel.statusCode5xx {
+			values[sel.slot] = total(samples, func(a sample) bool {
+				return string(s.label(a, sel.label)) == sel.value
+			})
+			continue
+		}
+		code := func(a sample, from byte) bool {
+			c := s.label(a, sel.label)
+			return len(c) == 3 && c[0] >= from && c[0] <= '5' && isDigit(c[1]) && isDigit(c[2])
+		}
+		if slices.ContainsFunc(samples, func(a sample) bool { return code(a, '1') }) {
+			values[sel.slot] = 0
+			if sum := total(samples, func(a sample) bool { return code(a, '5') }); !math.IsNaN(sum) {
+				values[sel.slot] = sum
+			}
+		}
+	}
+	return len(samples) > 0
+}
+
+// sumHistogram sums the label sets of which both the sum and the count are valid.
+func (s *scanner) sumHistogram(series *series, samples []sample, values Values) bool {
+	samples = s.once(samples, func(a sample) []byte { return s.key(a, byte(a.name.part)) }, first)
+	counts := slices.IndexFunc(samples, func(a sample) bool { return a.name.part == partCount })
+	if counts <= 0 {
+		return false
+	}
+	sums, countOf := samples[:counts], make(map[string]float64, len(samples)-counts)
+	for _, a := range samples[counts:] {
+		countOf[string(s.key(a, 0))] = a.value
+	}
+	var matchedSums, matchedCounts []float64
+	for _, a := range sums {
+		if count, both := countOf[string(s.key(a, 0))]; both {
+			matchedSums, matchedCounts = append(matchedSums, a.value), append(matchedCounts, count)
+		}
+	}
+	if len(matchedSums) == 0 {
+		return false
+	}
+	values[series.slot], values[series.slot+1] = sumOf(matchedSums), sumOf(matchedCounts)
+	return true
+}
+
+// countOnce drops, in the order of DESIGN §3, what stands for the same requests as another sample.
+func (s *scanner) countOnce(series *series, samples []sample) []sample {
+	if len(samples) == 1 {
+		return samples
+	}
+	samples = s.once(samples, func(a sample) []byte { return s.key(a, 0) }, first)
+	var folded []string
+	if s.table.folds == foldRanks {
+		samples = s.dropPriorities(samples)
+		folded = append(folded, "tp_rank", "pp_rank", "moe_ep_rank")
+		samples = s.once(samples, func(a sample) []byte { return s.key(a, 0, folded...) }, largest)
+	}
+	if series.kind == gauge {
+		folded = append(folded, "pid")
+		samples = s.once(samples, func(a sample) []byte { return s.key(a, 0, folded...) }, largest)
+	}
+	return samples
+}
+
+// dropPriorities drops the samples of one priority that stand beside their total, priority="".
+func (s *scanner) dropPriorities(samples []sample) []sample {
+	totals := map[string]struct{}{}
+	for _, a := range samples {
+		if len(s.label(a, "priority")) == 0 {
+			totals[string(s.key(a, 0))] = struct{}{}
+		}
+	}
+	return slices.DeleteFunc(samples, func(a sample) bool {
+		_, totalled := totals[string(s.key(a, 0, "priority"))]
+		return totalled && len(s.label(a, "priority")) > 0
+	})
+}
+
+// first and largest say which sample of one key stands.
+func first(stands, _ float64) float64   { return stands }
+func largest(stands, a float64) float64 { return max(stands, a) }
+
+// once keeps one sample a key, in place and in the order of their first appearance.
+func (s *scanner) once(samples []sample, key func(sample) []byte, stands func(a, b float64) float64) []sample {
+	if len(samples) == 1 {
+		return samples
+	}
+	seen := make(map[string]int, len(samples))
+	kept := samples[:0]
+	for _, a := range samples {
+		k := key(a)
+		if at, twice := seen[string(k)]; twice {
+			kept[at].value = stands(kept[at].value, a.value)
+			continue
+		}
+		seen[string(k)] = len(kept)
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+// key is a sample's label set in one canonical form, without the labels left out. An empty label is
+// an absent one. The key is valid until the next.
+func (s *scanner) key(a sample, part byte, without ...string) []byte {
+	set := append(s.set[:0], s.labels[a.first:a.last]...)
+	s.set = set
+	slices.SortFunc(set, func(a, b label) int { return bytes.Compare(a.name, b.name) })
+	key := append(s.buffer[:0], part)
+	for _, l := range set {
+		if len(l.value) == 0 || slices.Contains(without, string(l.name)) {
+			continue
+		}
+		key = append(key, l.name...)
+		key = append(key, 0xfe)
+		key = append(key, l.value...)
+		key = append(key, 0xff)
+	}
+	s.buffer = key
+	return key
+}
+
+// label is the value of a sample's label, empty where it has none of the name.
+func (s *scanner) label(a sample, name string) []byte {
+	for _, l := range s.labels[a.first:a.last] {
+		if string(l.name) == name {
+			return l.value
+		}
+	}
+	return nil
+}
+
+// total sums the selected samples; NaN where there are none.
+func total(samples []sample, selects func(sample) bool) float64 {
+	var selected []float64
+	for _, a := range samples {
+		if selects(a) {
+			selected = append(selected, a.value)
+		}
+	}
+	return sumOf(selected)
+}
+
+// sumOf adds from the smallest up, so that the order of an exposition's lines, which may differ from
+// read to read, never moves a sum: a sum that moved backwards would read as a reset. It is NaN for
+// no value and for a sum that is not finite.
+func sumOf(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	if math.IsInf(sum, 0) {
+		return math.NaN()
+	}
+	return sum
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
