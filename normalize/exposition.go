@@ -14,105 +14,148 @@ import (
 // ErrMalformed is wrapped by every error of Table.Parse. It becomes MalformedResponse.
 var ErrMalformed = errors.New("malformed exposition")
 
-// Parse reads the table's series from the body of one exposition, in Prometheus's text format or
-// OpenMetrics. All other series are skipped undecoded, so that the cost follows the body's bytes.
+// Parse reads the table's series from the body of one exposition: a Parser that is given all at once.
+func (t *Table) Parse(body []byte) (Values, error) {
+	p := t.NewParser()
+	p.scan(body, true)
+	return p.Values()
+}
+
+// Parser reads the table's series from one exposition as it arrives, in Prometheus's text format or
+// OpenMetrics. All other series are skipped undecoded, so that the cost follows the body's bytes and
+// the memory its longest line.
+type Parser struct {
+	table   *Table
+	samples []sample
+	// labels backs the samples' label sets; lines what those point into.
+	labels []label
+	lines  []byte
+	// types are the metric types of the selected names, as the body's TYPE lines give them.
+	types map[string]string
+	// tail is the line that the body so far ends in.
+	tail []byte
+	// nonBlank and exposition tell whether there was a line that is not blank, and one of the format.
+	nonBlank, exposition bool
+	err                  error
+	// set and buffer are scratch of key.
+	set    []label
+	buffer []byte
+}
+
+var parsers = sync.Pool{New: func() any { return &Parser{types: map[string]string{}} }}
+
+// maxKept bounds the buffers that a parser is reused with.
+const maxKept = 64 << 10
+
+// NewParser returns a parser for one body.
+func (t *Table) NewParser() *Parser {
+	p := parsers.Get().(*Parser)
+	p.table = t
+	return p
+}
+
+// Write takes the next part of the body. It never fails: what is wrong with the body is Values' error.
+func (p *Parser) Write(part []byte) (int, error) {
+	p.scan(part, false)
+	return len(part), nil
+}
+
+// Values ends the body and returns what it supplies; the parser must not be used any more.
 //
 // A selected line that does not parse, and a body of non-blank lines none of which is an exposition
 // line, are errors that wrap ErrMalformed: half a body is never used. An empty or comment-only body
 // has every series absent.
-func (t *Table) Parse(body []byte) (Values, error) {
-	s := scanners.Get().(*scanner)
-	defer scanners.Put(s)
-	s.reset(t)
-	if err := s.scan(body); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+func (p *Parser) Values() (Values, error) {
+	p.scan(nil, true)
+	defer p.release()
+	switch {
+	case p.err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, p.err)
+	case p.nonBlank && !p.exposition:
+		return nil, fmt.Errorf("%w: no line of the body is an exposition line", ErrMalformed)
 	}
-	return s.values(), nil
+	return p.values(), nil
 }
 
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
-
-// scanner holds what one Parse has selected. It is reused for its buffers.
-type scanner struct {
-	table   *Table
-	samples []sample
-	// labels backs the samples' label sets.
-	labels []label
-	// types are the metric types of the selected names, as the body's TYPE lines give them.
-	types map[string]string
-	// set and buffer are scratch of key.
-	set    []label
-	buffer []byte
+// release hands the parser's buffers on.
+func (p *Parser) release() {
+	if cap(p.tail)+cap(p.lines) > maxKept || cap(p.samples) > maxKept/64 {
+		return
+	}
+	clear(p.types)
+	*p = Parser{
+		samples: p.samples[:0], labels: p.labels[:0], lines: p.lines[:0], types: p.types,
+		tail: p.tail[:0], set: p.set[:0], buffer: p.buffer[:0],
+	}
+	parsers.Put(p)
 }
 
 // sample is one selected line.
 type sample struct {
 	name  sampleName
 	value float64
-	// labels are s.labels[first:last].
+	// labels are the parser's labels[first:last].
 	first, last int
 }
 
-// label is a name and an unescaped value. It may point into the body.
+// label is a name and an unescaped value.
 type label struct{ name, value []byte }
 
-func (s *scanner) reset(t *Table) {
-	s.table = t
-	s.samples = s.samples[:0]
-	s.labels = s.labels[:0]
-	if s.types == nil {
-		s.types = map[string]string{}
+// scan takes the lines of a part of the body; the last part's last line needs no end.
+func (p *Parser) scan(part []byte, last bool) {
+	for len(part) > 0 {
+		end := bytes.IndexByte(part, '\n')
+		if end < 0 {
+			p.tail = append(p.tail, part...)
+			break
+		}
+		line := part[:end]
+		if len(p.tail) > 0 {
+			p.tail = append(p.tail, line...)
+			line = p.tail
+		}
+		p.line(line)
+		p.tail = p.tail[:0]
+		part = part[end+1:]
 	}
-	clear(s.types)
+	if last && len(p.tail) > 0 {
+		p.line(p.tail)
+		p.tail = p.tail[:0]
+	}
 }
 
-// scan selects the table's lines.
-func (s *scanner) scan(body []byte) error {
-	var blank, exposition = true, false
-	for len(body) > 0 {
-		line := body
-		if end := bytes.IndexByte(body, '\n'); end >= 0 {
-			line, body = body[:end], body[end+1:]
-		} else {
-			body = nil
-		}
-		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t' || line[0] == '\r') {
-			line = bytes.TrimLeft(line, " \t\r")
-		}
-		if len(line) == 0 {
-			continue
-		}
-		blank = false
-		if line[0] == '#' {
-			exposition = true
-			s.comment(line)
-			continue
-		}
-		name, selected := s.selects(line)
-		if !selected {
-			if !exposition {
-				exposition = isSample(line)
-			}
-			continue
-		}
-		exposition = true
-		if err := s.sample(name, line); err != nil {
-			return err
-		}
+// line selects the table's lines.
+func (p *Parser) line(line []byte) {
+	if len(line) > 0 && isBlank(line[0]) {
+		line = trimBlank(line)
 	}
-	if !blank && !exposition {
-		return errors.New("no line of the body is an exposition line")
+	if len(line) == 0 || p.err != nil {
+		return
 	}
-	return nil
+	p.nonBlank = true
+	if line[0] == '#' {
+		p.exposition = true
+		p.comment(line)
+		return
+	}
+	name, selected := p.selects(line)
+	if !selected {
+		if !p.exposition {
+			p.exposition = isSample(line)
+		}
+		return
+	}
+	p.exposition = true
+	p.err = p.sample(name, line)
 }
 
 // selects looks the line's name up among the table's.
-func (s *scanner) selects(line []byte) (sampleName, bool) {
-	prefix := s.table.prefix
+func (p *Parser) selects(line []byte) (sampleName, bool) {
+	prefix := p.table.prefix
 	if len(line) < len(prefix) || string(line[:len(prefix)]) != prefix {
 		return sampleName{}, false
 	}
-	name, selected := s.table.names[string(line[:nameEnd(line, len(prefix))])]
+	name, selected := p.table.names[string(line[:nameEnd(line, len(prefix))])]
 	return name, selected
 }
 
@@ -127,33 +170,35 @@ func nameEnd(line []byte, from int) int {
 }
 
 // comment keeps the TYPE lines of the table's names: the first of each name stands.
-func (s *scanner) comment(line []byte) {
+func (p *Parser) comment(line []byte) {
 	rest, found := bytes.CutPrefix(bytes.TrimLeft(line[1:], " \t"), []byte("TYPE"))
 	if !found || len(rest) == 0 || rest[0] != ' ' && rest[0] != '\t' {
 		return
 	}
 	rest = bytes.TrimLeft(rest, " \t")
 	end := nameEnd(rest, 0)
-	if _, selected := s.table.types[string(rest[:end])]; !selected {
+	if _, selected := p.table.types[string(rest[:end])]; !selected {
 		return
 	}
-	if _, twice := s.types[string(rest[:end])]; !twice {
-		s.types[string(rest[:end])] = strings.ToLower(string(bytes.TrimSpace(rest[end:])))
+	if _, twice := p.types[string(rest[:end])]; !twice {
+		p.types[string(rest[:end])] = strings.ToLower(string(bytes.TrimSpace(rest[end:])))
 	}
 }
 
 // sample decodes a selected line. A value that is not finite and non-negative is no sample.
-func (s *scanner) sample(name sampleName, line []byte) error {
-	first := len(s.labels)
-	value, labels, err := parseSample(line, s.labels)
+func (p *Parser) sample(name sampleName, line []byte) error {
+	start := len(p.lines)
+	p.lines = append(p.lines, line...)
+	first := len(p.labels)
+	value, labels, err := parseSample(p.lines[start:], p.labels)
 	if err != nil {
 		return err
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
 		return nil
 	}
-	s.labels = labels
-	s.samples = append(s.samples, sample{name: name, value: value, first: first, last: len(labels)})
+	p.labels = labels
+	p.samples = append(p.samples, sample{name: name, value: value, first: first, last: len(labels)})
 	return nil
 }
 

@@ -27,20 +27,20 @@ func (v Values) have(slots []int) bool {
 
 // values reduces the selected samples to the table's values: for each series the first spelling that
 // has a valid sample, what would be counted twice counted once, and the rest summed.
-func (s *scanner) values() Values {
-	values := make(Values, s.table.slots)
+func (p *Parser) values() Values {
+	values := make(Values, p.table.slots)
 	for i := range values {
 		values[i] = math.NaN()
 	}
 	// In order of series, spelling and part, each group of samples in the body's order.
-	slices.SortStableFunc(s.samples, func(a, b sample) int { return a.group() - b.group() })
-	for rest := s.samples; len(rest) > 0; {
+	slices.SortStableFunc(p.samples, func(a, b sample) int { return a.group() - b.group() })
+	for rest := p.samples; len(rest) > 0; {
 		index := rest[0].name.series
 		end := slices.IndexFunc(rest, func(a sample) bool { return a.name.series != index })
 		if end < 0 {
 			end = len(rest)
 		}
-		s.reduce(&s.table.series[index], rest[:end], values)
+		p.reduce(&p.table.series[index], rest[:end], values)
 		rest = rest[end:]
 	}
 	return values
@@ -52,14 +52,14 @@ func (a sample) group() int {
 }
 
 // reduce computes one series' values from its samples.
-func (s *scanner) reduce(series *series, samples []sample, values Values) {
+func (p *Parser) reduce(series *series, samples []sample, values Values) {
 	for len(samples) > 0 {
 		spelling := samples[0].name.spelling
 		end := slices.IndexFunc(samples, func(a sample) bool { return a.name.spelling != spelling })
 		if end < 0 {
 			end = len(samples)
 		}
-		if s.counts(series, samples[0].name) && s.sum(series, samples[:end], values) {
+		if p.counts(series, samples[0].name) && p.sum(series, samples[:end], values) {
 			return
 		}
 		samples = samples[end:]
@@ -67,15 +67,15 @@ func (s *scanner) reduce(series *series, samples []sample, values Values) {
 }
 
 // counts reports whether samples of this name count by the family's TYPE.
-func (s *scanner) counts(series *series, name sampleName) bool {
-	metricType, typed := s.types[name.typeName]
+func (p *Parser) counts(series *series, name sampleName) bool {
+	metricType, typed := p.types[name.typeName]
 	if name.spelling == escaped || name.spelling == escapedOtherTotal {
 		// Only where the TYPE line has the colon that the samples lack.
-		if _, own := s.types[escape(name.typeName)]; own {
+		if _, own := p.types[escape(name.typeName)]; own {
 			return false
 		}
 		if !typed {
-			metricType, typed = s.types[trimTotal(name.typeName)]
+			metricType, typed = p.types[trimTotal(name.typeName)]
 		}
 		if !typed {
 			return false
@@ -96,23 +96,23 @@ func (s *scanner) counts(series *series, name sampleName) bool {
 }
 
 // sum writes the series' values and reports whether there are any.
-func (s *scanner) sum(series *series, samples []sample, values Values) bool {
+func (p *Parser) sum(series *series, samples []sample, values Values) bool {
 	if series.kind == histogram {
-		return s.sumHistogram(series, samples, values)
+		return p.sumHistogram(series, samples, values)
 	}
-	samples = s.countOnce(series, samples)
+	samples = p.countOnce(series, samples)
 	if series.slot >= 0 {
 		values[series.slot] = total(samples, func(sample) bool { return true })
 	}
 	for _, sel := range series.selections {
 		if !sel.statusCode5xx {
 			values[sel.slot] = total(samples, func(a sample) bool {
-				return string(s.label(a, sel.label)) == sel.value
+				return string(p.label(a, sel.label)) == sel.value
 			})
 			continue
 		}
 		code := func(a sample, from byte) bool {
-			c := s.label(a, sel.label)
+			c := p.label(a, sel.label)
 			return len(c) == 3 && c[0] >= from && c[0] <= '5' && isDigit(c[1]) && isDigit(c[2])
 		}
 		if slices.ContainsFunc(samples, func(a sample) bool { return code(a, '1') }) {
@@ -126,19 +126,19 @@ func (s *scanner) sum(series *series, samples []sample, values Values) bool {
 }
 
 // sumHistogram sums the label sets of which both the sum and the count are valid.
-func (s *scanner) sumHistogram(series *series, samples []sample, values Values) bool {
-	samples = s.once(samples, func(a sample) []byte { return s.key(a, byte(a.name.part)) }, first)
+func (p *Parser) sumHistogram(series *series, samples []sample, values Values) bool {
+	samples = p.once(samples, func(a sample) []byte { return p.key(a, byte(a.name.part)) }, first)
 	counts := slices.IndexFunc(samples, func(a sample) bool { return a.name.part == partCount })
 	if counts <= 0 {
 		return false
 	}
 	sums, countOf := samples[:counts], make(map[string]float64, len(samples)-counts)
 	for _, a := range samples[counts:] {
-		countOf[string(s.key(a, 0))] = a.value
+		countOf[string(p.key(a, 0))] = a.value
 	}
 	var matchedSums, matchedCounts []float64
 	for _, a := range sums {
-		if count, both := countOf[string(s.key(a, 0))]; both {
+		if count, both := countOf[string(p.key(a, 0))]; both {
 			matchedSums, matchedCounts = append(matchedSums, a.value), append(matchedCounts, count)
 		}
 	}
@@ -150,35 +150,35 @@ func (s *scanner) sumHistogram(series *series, samples []sample, values Values) 
 }
 
 // countOnce drops, in the order of DESIGN §3, what stands for the same requests as another sample.
-func (s *scanner) countOnce(series *series, samples []sample) []sample {
+func (p *Parser) countOnce(series *series, samples []sample) []sample {
 	if len(samples) == 1 {
 		return samples
 	}
-	samples = s.once(samples, func(a sample) []byte { return s.key(a, 0) }, first)
+	samples = p.once(samples, func(a sample) []byte { return p.key(a, 0) }, first)
 	var folded []string
-	if s.table.folds == foldRanks {
-		samples = s.dropPriorities(samples)
+	if p.table.folds == foldRanks {
+		samples = p.dropPriorities(samples)
 		folded = append(folded, "tp_rank", "pp_rank", "moe_ep_rank")
-		samples = s.once(samples, func(a sample) []byte { return s.key(a, 0, folded...) }, largest)
+		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest)
 	}
 	if series.kind == gauge {
 		folded = append(folded, "pid")
-		samples = s.once(samples, func(a sample) []byte { return s.key(a, 0, folded...) }, largest)
+		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest)
 	}
 	return samples
 }
 
 // dropPriorities drops the samples of one priority that stand beside their total, priority="".
-func (s *scanner) dropPriorities(samples []sample) []sample {
+func (p *Parser) dropPriorities(samples []sample) []sample {
 	totals := map[string]struct{}{}
 	for _, a := range samples {
-		if len(s.label(a, "priority")) == 0 {
-			totals[string(s.key(a, 0))] = struct{}{}
+		if len(p.label(a, "priority")) == 0 {
+			totals[string(p.key(a, 0))] = struct{}{}
 		}
 	}
 	return slices.DeleteFunc(samples, func(a sample) bool {
-		_, totalled := totals[string(s.key(a, 0, "priority"))]
-		return totalled && len(s.label(a, "priority")) > 0
+		_, totalled := totals[string(p.key(a, 0, "priority"))]
+		return totalled && len(p.label(a, "priority")) > 0
 	})
 }
 
@@ -187,7 +187,7 @@ func first(stands, _ float64) float64   { return stands }
 func largest(stands, a float64) float64 { return max(stands, a) }
 
 // once keeps one sample a key, in place and in the order of their first appearance.
-func (s *scanner) once(samples []sample, key func(sample) []byte, stands func(a, b float64) float64) []sample {
+func (p *Parser) once(samples []sample, key func(sample) []byte, stands func(a, b float64) float64) []sample {
 	if len(samples) == 1 {
 		return samples
 	}
@@ -207,11 +207,11 @@ func (s *scanner) once(samples []sample, key func(sample) []byte, stands func(a,
 
 // key is a sample's label set in one canonical form, without the labels left out. An empty label is
 // an absent one. The key is valid until the next.
-func (s *scanner) key(a sample, part byte, without ...string) []byte {
-	set := append(s.set[:0], s.labels[a.first:a.last]...)
-	s.set = set
+func (p *Parser) key(a sample, part byte, without ...string) []byte {
+	set := append(p.set[:0], p.labels[a.first:a.last]...)
+	p.set = set
 	slices.SortFunc(set, func(a, b label) int { return bytes.Compare(a.name, b.name) })
-	key := append(s.buffer[:0], part)
+	key := append(p.buffer[:0], part)
 	for _, l := range set {
 		if len(l.value) == 0 || slices.Contains(without, string(l.name)) {
 			continue
@@ -221,13 +221,13 @@ func (s *scanner) key(a sample, part byte, without ...string) []byte {
 		key = append(key, l.value...)
 		key = append(key, 0xff)
 	}
-	s.buffer = key
+	p.buffer = key
 	return key
 }
 
 // label is the value of a sample's label, empty where it has none of the name.
-func (s *scanner) label(a sample, name string) []byte {
-	for _, l := range s.labels[a.first:a.last] {
+func (p *Parser) label(a sample, name string) []byte {
+	for _, l := range p.labels[a.first:a.last] {
 		if string(l.name) == name {
 			return l.value
 		}
