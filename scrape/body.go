@@ -1,7 +1,6 @@
 package scrape
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +8,8 @@ import (
 	"github.com/md-exporter/md-exporter/normalize"
 )
 
-// minBodyBuffer is the first allocation for a body of unknown length: a small engine's exposition.
-const minBodyBuffer = 32 << 10
+// copyBuffer is what a read holds of its body: little, since thousands may be in flight.
+const copyBuffer = 16 << 10
 
 // wireReader reads a body as it is on the wire, up to a limit, and keeps the failure of the wire
 // apart from the failures of what decodes it.
@@ -40,39 +39,28 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fill reads all of r into buf, which is empty. It returns errTooLarge where there is more than limit
-// bytes, and never makes the buffer larger than that and a byte. The hint is the expected length, or zero.
-func fill(buf *bytes.Buffer, r io.Reader, hint, limit int64) error {
-	if hint > 0 {
-		reserve(buf, hint+1, limit)
+// copy writes all of r to body. It returns errTooLarge where there is more than the limit, of which no
+// byte over it is written.
+func (c *Client) copy(body io.Writer, r io.Reader) error {
+	buffer, ok := c.buffers.Get().(*[copyBuffer]byte)
+	if !ok {
+		buffer = new([copyBuffer]byte)
 	}
-	for {
-		if buf.Available() == 0 {
-			reserve(buf, max(2*int64(buf.Cap()), minBodyBuffer), limit)
-		}
-		free := buf.AvailableBuffer()
-		free = free[:min(int64(cap(free)), limit+1-int64(buf.Len()))]
-		n, err := r.Read(free)
-		buf.Write(free[:n])
-		switch {
-		case int64(buf.Len()) > limit:
+	defer c.buffers.Put(buffer)
+	for left := c.maxBody; ; {
+		n, err := r.Read(buffer[:])
+		if int64(n) > left {
 			return errTooLarge
+		}
+		left -= int64(n)
+		if _, err := body.Write(buffer[:n]); err != nil {
+			return err
+		}
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
 		}
 	}
-}
-
-// reserve makes the buffer's capacity size, though no more than a byte over the limit. The buffer's
-// own growth would double it past that.
-func reserve(buf *bytes.Buffer, size, limit int64) {
-	size = min(size, limit+1)
-	if int64(buf.Cap()) >= size {
-		return
-	}
-	grown := make([]byte, buf.Len(), size)
-	copy(grown, buf.Bytes())
-	*buf = *bytes.NewBuffer(grown)
 }

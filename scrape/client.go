@@ -1,11 +1,11 @@
 package scrape
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -39,8 +39,10 @@ const (
 	// more than a new connection.
 	maxDrainBytes = 4 << 10
 
-	accept           = "text/plain;version=0.0.4"
-	acceptEncoding   = "gzip"
+	accept = "text/plain;version=0.0.4"
+	// Nothing compressed is asked for: Python engines would compress on the event loop that serves
+	// requests, and a decompressor here takes as much memory as many a body.
+	acceptEncoding   = "identity"
 	defaultUserAgent = "md-exporter"
 )
 
@@ -72,6 +74,7 @@ type Client struct {
 	maxBody   int64
 	userAgent string
 	gzips     sync.Pool // of *gzip.Reader
+	buffers   sync.Pool // of *[copyBuffer]byte
 }
 
 // NewClient makes a client. It returns an error that names what is wrong: a negative bound, a
@@ -127,20 +130,19 @@ func (c *Client) Close() {
 	c.transport.CloseIdleConnections()
 }
 
-// Get reads the endpoint and leaves the decompressed body in buf, in place of what was there. The
-// error is nil or an *Error; buf is empty then, since half a body is never used.
-func (c *Client) Get(ctx context.Context, url string, buf *bytes.Buffer) error {
-	buf.Reset()
+// Get reads the endpoint and writes the decompressed body to body as it arrives, at most MaxBodyBytes
+// of it; body must not fail. The error is nil or an *Error: what was written is then half a body, and
+// not to be used.
+func (c *Client) Get(ctx context.Context, url string, body io.Writer) error {
 	read, cancel := withLimit(ctx, c.timeout)
 	defer cancel()
-	if err := c.get(read.ctx, url, buf); err != nil {
-		buf.Reset()
+	if err := c.get(read.ctx, url, body); err != nil {
 		return read.classify(err)
 	}
 	return nil
 }
 
-func (c *Client) get(ctx context.Context, rawURL string, buf *bytes.Buffer) error {
+func (c *Client) get(ctx context.Context, rawURL string, body io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -168,7 +170,7 @@ func (c *Client) get(ctx context.Context, rawURL string, buf *bytes.Buffer) erro
 		return &Error{normalize.HTTPStatus, fmt.Errorf("status %d", resp.StatusCode)}
 	}
 	defer resp.Body.Close()
-	return c.readBody(resp, buf)
+	return c.readBody(resp, body)
 }
 
 func (c *Client) request(ctx context.Context, u *url.URL) (*http.Response, error) {
@@ -248,8 +250,8 @@ func discard(resp *http.Response) {
 
 var errTooLarge = errors.New("body is over the size limit")
 
-// readBody fills buf with the decompressed body.
-func (c *Client) readBody(resp *http.Response, buf *bytes.Buffer) error {
+// readBody writes the decompressed body.
+func (c *Client) readBody(resp *http.Response, body io.Writer) error {
 	if resp.ContentLength > c.maxBody {
 		return &Error{normalize.ResponseTooLarge, fmt.Errorf("Content-Length is %d bytes, the limit is %d", resp.ContentLength, c.maxBody)}
 	}
@@ -260,9 +262,9 @@ func (c *Client) readBody(resp *http.Response, buf *bytes.Buffer) error {
 	}
 
 	if encoding == "gzip" {
-		err = c.gunzip(wire, buf)
+		err = c.gunzip(wire, body)
 	} else {
-		err = fill(buf, wire, max(resp.ContentLength, 0), c.maxBody)
+		err = c.copy(body, wire)
 	}
 	switch {
 	case wire.err != nil:
@@ -276,8 +278,8 @@ func (c *Client) readBody(resp *http.Response, buf *bytes.Buffer) error {
 	return nil
 }
 
-// gunzip decompresses every member of the stream into buf.
-func (c *Client) gunzip(wire *wireReader, buf *bytes.Buffer) error {
+// gunzip decompresses every member of the stream.
+func (c *Client) gunzip(wire *wireReader, body io.Writer) error {
 	z, ok := c.gzips.Get().(*gzip.Reader)
 	if !ok {
 		z = new(gzip.Reader)
@@ -286,7 +288,7 @@ func (c *Client) gunzip(wire *wireReader, buf *bytes.Buffer) error {
 	if err := z.Reset(wire); err != nil {
 		return fmt.Errorf("gzip: %w", err)
 	}
-	err := fill(buf, z, 0, c.maxBody)
+	err := c.copy(body, z)
 	if err != nil && !errors.Is(err, errTooLarge) {
 		return fmt.Errorf("gzip: %w", err)
 	}

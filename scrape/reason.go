@@ -28,6 +28,17 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ReasonOf is the reason of a read's error; empty for nil. Every error of a Client has one.
+func ReasonOf(err error) normalize.Reason {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return normalize.ConnectionFailed
+}
+
 // errFetchLimit is the cause of a context that the fetch limit ended: the words in the log.
 var errFetchLimit = errors.New("the limit of one read passed")
 

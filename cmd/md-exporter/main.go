@@ -1,0 +1,68 @@
+// Command md-exporter exports normalized metrics of LLM serving deployments on Kubernetes: for each
+// GPUStack ModelDeployment one small set of series, the same for vLLM and SGLang and for the three
+// routers, with what could not be measured and why.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command is one sub-command, once its flags are parsed.
+type command struct {
+	*kingpin.CmdClause
+	run func(context.Context, environment) error
+}
+
+// environment is what every command works with.
+type environment struct {
+	stdout, stderr io.Writer
+	log            *promslog.Config
+}
+
+// run parses the arguments, runs their command and returns the exit status: whatever is wrong is one
+// line on stderr and status 1.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if info, ok := debug.ReadBuildInfo(); ok && version.Version == "" {
+		version.Version = info.Main.Version
+	}
+	app := kingpin.New("md-exporter", "Normalized Prometheus metrics of LLM serving deployments on Kubernetes.")
+	app.UsageWriter(stdout).ErrorWriter(stderr)
+	app.Version(version.Print("md-exporter"))
+	app.HelpFlag.Short('h')
+	env := environment{stdout: stdout, stderr: stderr, log: &promslog.Config{Writer: stderr}}
+	promslogflag.AddFlags(app, env.log)
+	commands := []command{serveCommand(app), demoCommand(app)}
+
+	selected, err := app.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "md-exporter: error: %v (see --help)\n", err)
+		return 1
+	}
+	for _, c := range commands {
+		if c.FullCommand() != selected {
+			continue
+		}
+		if err := c.run(ctx, env); err != nil {
+			fmt.Fprintf(stderr, "md-exporter: error: %v\n", err)
+			return 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/md-exporter/md-exporter/collector"
+	"github.com/md-exporter/md-exporter/discovery"
+	"github.com/md-exporter/md-exporter/normalize"
+	"github.com/md-exporter/md-exporter/scrape"
+)
+
+// defaultListenAddress is the exporter's port.
+const defaultListenAddress = ":9847"
+
+// The server's own limits, beside a deployment's. A client that does not send or take its bytes within
+// them loses its connection, and nobody else anything.
+const (
+	readTimeout  = 10 * time.Second
+	writeSlack   = 30 * time.Second
+	idleTimeout  = 5 * time.Minute
+	shutdownTime = 2 * time.Second
+)
+
+// serveFlags are the flags of everything that collects and serves.
+type serveFlags struct {
+	web           *web.FlagConfig
+	maxRequests   int
+	timeoutOffset time.Duration
+	scrape        scrape.Config
+	tlsConfigFile string
+	reader        collector.ReaderConfig
+	shard, shards uint
+}
+
+// addServeFlags defines the flags on a command.
+func addServeFlags(cmd *kingpin.CmdClause) *serveFlags {
+	f := &serveFlags{web: kingpinflag.AddFlags(cmd, defaultListenAddress)}
+	cmd.Flag("web.max-requests", "Requests that may collect at once; the rest are refused.").
+		Default("40").IntVar(&f.maxRequests)
+	cmd.Flag("scrape.timeout", "Limit of one fetch of one Pod.").
+		Default(scrape.DefaultTimeout.String()).DurationVar(&f.scrape.Timeout)
+	cmd.Flag("scrape.timeout-offset", "What a request's deadline leaves of the scrape timeout that Prometheus sends.").
+		Default("500ms").DurationVar(&f.timeoutOffset)
+	cmd.Flag("scrape.concurrency", "Fetches at once for one deployment.").
+		Default(fmt.Sprint(collector.DefaultConcurrency)).IntVar(&f.reader.Concurrency)
+	cmd.Flag("scrape.max-inflight", "Fetches at once in the process.").
+		Default(fmt.Sprint(collector.DefaultMaxInflight)).IntVar(&f.reader.MaxInflight)
+	cmd.Flag("scrape.max-pods", "Pods read of one deployment.").
+		Default(fmt.Sprint(collector.DefaultMaxPods)).IntVar(&f.reader.MaxPods)
+	cmd.Flag("scrape.max-body-bytes", "Bytes read of one Pod's exposition, after decompression.").
+		Default(fmt.Sprint(scrape.DefaultMaxBodyBytes)).Int64Var(&f.scrape.MaxBodyBytes)
+	cmd.Flag("scrape.tls-config-file", "File with a Prometheus tls_config for https Pods: CA, client certificate, minimum version.").
+		PlaceHolder("FILE").StringVar(&f.tlsConfigFile)
+	cmd.Flag("snapshot.timeout", "Limit of reading one deployment.").
+		Default(collector.DefaultSnapshotTimeout.String()).DurationVar(&f.reader.SnapshotTimeout)
+	cmd.Flag("window.max-age", "Age from which a read is no baseline of a window any more.").
+		Default(normalize.DefaultWindowMaxAge.String()).DurationVar(&f.reader.Window.MaxAge)
+	cmd.Flag("window.min", "Age from which on the newest read is preferred as baseline; 0s is the plain previous read.").
+		Default(normalize.DefaultWindowMin.String()).DurationVar(&f.reader.Window.Min)
+	cmd.Flag("shard", "Index of this replica's shard, from 0.").
+		Default("0").UintVar(&f.shard)
+	cmd.Flag("total-shards", "Shards that the deployments are split into by UID, one replica each.").
+		Default("1").UintVar(&f.shards)
+	return f
+}
+
+// validate checks the flags against each other; an error names the flag.
+func (f *serveFlags) validate() error {
+	positive := []struct {
+		flag string
+		ok   bool
+	}{
+		{"web.max-requests", f.maxRequests > 0},
+		{"scrape.timeout", f.scrape.Timeout > 0},
+		{"scrape.concurrency", f.reader.Concurrency > 0},
+		{"scrape.max-inflight", f.reader.MaxInflight > 0},
+		{"scrape.max-pods", f.reader.MaxPods > 0},
+		{"scrape.max-body-bytes", f.scrape.MaxBodyBytes > 0},
+		{"snapshot.timeout", f.reader.SnapshotTimeout > 0},
+		{"window.max-age", f.reader.Window.MaxAge > 0},
+		{"total-shards", f.shards > 0},
+	}
+	for _, p := range positive {
+		if !p.ok {
+			return fmt.Errorf("--%s must be positive", p.flag)
+		}
+	}
+	switch w := f.reader.Window; {
+	case f.timeoutOffset < 0:
+		return errors.New("--scrape.timeout-offset must not be negative")
+	case w.Min < 0:
+		return errors.New("--window.min must not be negative")
+	case w.Min > w.MaxAge/2:
+		return fmt.Errorf("--window.min=%s must be at most half of --window.max-age=%s", w.Min, w.MaxAge)
+	case f.shard >= f.shards:
+		return fmt.Errorf("--shard=%d must be below --total-shards=%d", f.shard, f.shards)
+	}
+	if err := web.Validate(*f.web.WebConfigFile); err != nil {
+		return fmt.Errorf("--web.config.file=%s: %w", *f.web.WebConfigFile, err)
+	}
+	return nil
+}
+
+func serveCommand(app *kingpin.Application) command {
+	cmd := app.Command("serve", "Collect and serve the deployments' series.").Default()
+	flags := addServeFlags(cmd)
+	manifests := cmd.Flag("manifests", "File or folder of ModelDeployments, Pods, ReplicaSets and Deployments, as kubectl get -o yaml writes them; read again when it changes (repeatable).").
+		PlaceHolder("PATH").Strings()
+	return command{cmd, func(ctx context.Context, env environment) error {
+		if len(*manifests) == 0 {
+			return errors.New("--manifests=PATH is needed: there is nothing to collect")
+		}
+		return serve(ctx, promslog.New(env.log), flags, *manifests)
+	}}
+}
+
+// serve collects the manifests' deployments until the context ends.
+func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, manifests []string) error {
+	if err := flags.validate(); err != nil {
+		return err
+	}
+	client, err := newClient(flags)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		versioncollector.NewCollector("md_exporter"),
+	)
+	source, err := discovery.NewManifests(manifests, logger, registry)
+	if err != nil {
+		return fmt.Errorf("--manifests: %w", err)
+	}
+	reader := collector.NewReader(client, flags.reader, collector.NewMetrics(registry), logger)
+	defer reader.Close()
+	landing, err := landingPage()
+	if err != nil {
+		return err
+	}
+	handler := collector.NewHandler(collector.Shard(source, flags.shard, flags.shards), reader, collector.HandlerConfig{
+		Registry:      registry,
+		TimeoutOffset: flags.timeoutOffset,
+		MaxRequests:   flags.maxRequests,
+		Landing:       landing,
+		Logger:        logger,
+	})
+
+	logger.Info("Starting md-exporter", "version", version.Info())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return source.Run(ctx) })
+	listenAndServe(ctx, group, handler, flags, logger)
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	logger.Info("Stopped")
+	return nil
+}
+
+func newClient(flags *serveFlags) (*scrape.Client, error) {
+	config := flags.scrape
+	config.UserAgent = "md-exporter/" + version.Version
+	if flags.tlsConfigFile != "" {
+		tls, err := scrape.LoadTLSConfig(flags.tlsConfigFile)
+		if err != nil {
+			return nil, fmt.Errorf("--scrape.tls-config-file: %w", err)
+		}
+		config.TLS = tls
+	}
+	client, err := scrape.NewClient(config)
+	if err != nil && flags.tlsConfigFile != "" {
+		return nil, fmt.Errorf("--scrape.tls-config-file=%s: %w", flags.tlsConfigFile, err)
+	}
+	return client, err
+}
+
+// listenAndServe serves in the group until the context ends; a scrape in flight is then finished, or
+// cut at its deployments' deadline.
+func listenAndServe(ctx context.Context, group *errgroup.Group, handler http.Handler, flags *serveFlags, logger *slog.Logger) {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      flags.reader.SnapshotTimeout + writeSlack,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+	group.Go(func() error {
+		err := web.ListenAndServe(server, flags.web, logger)
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), flags.reader.SnapshotTimeout+shutdownTime)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			logger.Warn("Requests were cut off by the shutdown", "err", err)
+			return server.Close()
+		}
+		return nil
+	})
+}
+
+func landingPage() (http.Handler, error) {
+	return web.NewLandingPage(web.LandingConfig{
+		Name:        "md-exporter",
+		Description: "Normalized Prometheus metrics of LLM serving deployments on Kubernetes",
+		Version:     version.Version,
+		Profiling:   "false",
+		Links: []web.LandingLinks{
+			{Address: "/metrics", Text: "Metrics", Description: "Every deployment, and the exporter's own series"},
+			{Address: "/sd", Text: "Service discovery", Description: "One target a deployment, for /probe?target=NAMESPACE/NAME"},
+			{Address: "/-/healthy", Text: "Health"},
+			{Address: "/-/ready", Text: "Readiness"},
+		},
+	})
+}

@@ -1,0 +1,58 @@
+package collector
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/md-exporter/md-exporter/discovery"
+	"github.com/md-exporter/md-exporter/normalize"
+)
+
+// Collector collects some deployments once, for one request: Collect reads them side by side and
+// renders what is in when they are all read or the request's context ends. Each is then registered
+// with a registry of its own and forgotten.
+type Collector struct {
+	ctx         context.Context
+	reader      *Reader
+	deployments []*discovery.Deployment
+}
+
+// NewCollector binds a collection of the deployments to the request's context.
+func NewCollector(ctx context.Context, reader *Reader, deployments []*discovery.Deployment) *Collector {
+	return &Collector{ctx, reader, deployments}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, s := range all {
+		descs <- s.desc
+	}
+}
+
+// Collect implements prometheus.Collector. A label value that no exposition can carry costs its own
+// series alone.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	emit := func(s *Series, value float64, labels ...string) {
+		metric, err := prometheus.NewConstMetric(s.desc, prometheus.GaugeValue, value, labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(s.desc, err)
+		}
+		metrics <- metric
+	}
+	for _, snapshot := range c.snapshots() {
+		render(&snapshot, emit)
+	}
+}
+
+// snapshots reads the deployments side by side, so that a slow one costs another nothing.
+func (c *Collector) snapshots() []normalize.Snapshot {
+	snapshots := make([]normalize.Snapshot, len(c.deployments))
+	var wg sync.WaitGroup
+	for i, d := range c.deployments {
+		wg.Go(func() { snapshots[i] = c.reader.Snapshot(c.ctx, d) })
+	}
+	wg.Wait()
+	return snapshots
+}

@@ -1,0 +1,338 @@
+package collector
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/md-exporter/md-exporter/discovery"
+	"github.com/md-exporter/md-exporter/normalize"
+	"github.com/md-exporter/md-exporter/scrape"
+)
+
+// The bounds of reading, by default (DESIGN §7). Two rounds of fetches fit in half of a deployment's
+// limit, so that Pods queued behind hanging ones are still read.
+const (
+	DefaultMaxPods         = 64
+	DefaultConcurrency     = 32
+	DefaultMaxInflight     = 2048
+	DefaultSnapshotTimeout = 8 * time.Second
+	// shareFor is how old a deployment's read in flight may be for a request to share it.
+	shareFor = 2 * time.Second
+)
+
+// ReaderConfig bounds a Reader. Every field must be positive, Window.Min alone may be zero.
+type ReaderConfig struct {
+	// MaxPods is the number of Pods read of one deployment.
+	MaxPods int
+	// Concurrency is the number of fetches at once for one deployment.
+	Concurrency int
+	// MaxInflight is the number of fetches at once in the process.
+	MaxInflight int
+	// SnapshotTimeout is a deployment's own deadline.
+	SnapshotTimeout time.Duration
+	// Window chooses the baselines.
+	Window normalize.WindowConfig
+}
+
+// Reader reads deployments: each Pod once a collection, in parallel within its bounds, on a context
+// that no request owns. Requests that overlap share the read of a deployment in flight. It holds the
+// reads that windows are measured against, and is safe for concurrent use.
+type Reader struct {
+	client  *scrape.Client
+	config  ReaderConfig
+	metrics *Metrics
+	logger  *slog.Logger
+
+	// ctx is the process's: it ends with Close.
+	ctx    context.Context
+	cancel context.CancelFunc
+	slots  *semaphore.Weighted
+
+	mu       sync.Mutex
+	closed   bool
+	running  sync.WaitGroup
+	flights  map[string]*flight
+	pods     map[podKey]*podState
+	retained *discovery.Fleet
+}
+
+// podKey is a Pod of a deployment: a Pod or a deployment that is created again under its name has
+// another UID, and no window across the two.
+type podKey struct{ deployment, pod string }
+
+// podState is what is kept of a Pod between reads.
+type podState struct {
+	mu      sync.Mutex
+	history normalize.History
+	// failure is the reason of the last read, for logging what changed.
+	failure normalize.Reason
+}
+
+// NewReader returns a Reader that fetches through the client and counts in metrics.
+func NewReader(client *scrape.Client, config ReaderConfig, metrics *Metrics, logger *slog.Logger) *Reader {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Reader{
+		client:  client,
+		config:  config,
+		metrics: metrics,
+		logger:  logger,
+		ctx:     ctx,
+		cancel:  cancel,
+		slots:   semaphore.NewWeighted(int64(config.MaxInflight)),
+		flights: map[string]*flight{},
+		pods:    map[podKey]*podState{},
+	}
+	metrics.heldReads = r.heldReads
+	return r
+}
+
+// Close cuts what is being read and waits for it. Snapshots after Close have nothing read.
+func (r *Reader) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.running.Wait()
+}
+
+// Retain drops what is kept of Pods and deployments that the fleet does not have.
+func (r *Reader) Retain(fleet *discovery.Fleet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.retained == fleet {
+		return
+	}
+	r.retained = fleet
+	kept := make(map[podKey]*podState, len(r.pods))
+	for _, d := range fleet.Deployments {
+		for i := range d.Pods {
+			key := podKey{identity(d), d.Pods[i].UID}
+			if state, known := r.pods[key]; known {
+				kept[key] = state
+			}
+		}
+	}
+	r.pods = kept
+}
+
+// heldReads is the number of reads held for windows, over all Pods.
+func (r *Reader) heldReads() float64 {
+	r.mu.Lock()
+	states := make([]*podState, 0, len(r.pods))
+	for _, state := range r.pods {
+		states = append(states, state)
+	}
+	r.mu.Unlock()
+	var held int
+	for _, state := range states {
+		state.mu.Lock()
+		held += state.history.Held()
+		state.mu.Unlock()
+	}
+	return float64(held)
+}
+
+// identity tells deployments apart, those without a UID too.
+func identity(d *discovery.Deployment) string {
+	return d.Namespace + "/" + d.Name + "/" + d.UID
+}
+
+// state is what is kept of the Pod.
+func (r *Reader) state(d *discovery.Deployment, p *discovery.Pod) *podState {
+	key := podKey{identity(d), p.UID}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state, known := r.pods[key]
+	if !known {
+		state = &podState{}
+		r.pods[key] = state
+	}
+	return state
+}
+
+// Snapshot reads the deployment, or shares its read in flight, and assembles what is in when the
+// read has ended or ctx has, whichever comes first. What is not read by then is ScrapeDeadline.
+func (r *Reader) Snapshot(ctx context.Context, d *discovery.Deployment) normalize.Snapshot {
+	f := r.join(d)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	return f.snapshot()
+}
+
+// flight is one read of a deployment.
+type flight struct {
+	deployment *discovery.Deployment
+	owned      []*normalize.Pod
+	// toRead are the Pods of deployment.Pods to read: within the limit, and of a known table.
+	toRead []*discovery.Pod
+	// limited is true where the deployment owns more Pods than are read.
+	limited bool
+	started time.Time
+	done    chan struct{}
+
+	mu sync.Mutex
+	// results are in toRead's order; one whose Pod is nil is not in yet.
+	results []normalize.Result
+}
+
+// join returns the deployment's flight, a new one where none is fresh enough to share.
+func (r *Reader) join(d *discovery.Deployment) *flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	key := identity(d)
+	if f, flying := r.flights[key]; flying && f.deployment == d && now.Sub(f.started) <= shareFor {
+		return f
+	}
+	f := r.newFlight(d, now)
+	if r.closed {
+		close(f.done)
+		return f
+	}
+	r.flights[key] = f
+	r.running.Go(func() {
+		r.fly(f)
+		r.mu.Lock()
+		if r.flights[key] == f {
+			delete(r.flights, key)
+		}
+		r.mu.Unlock()
+		close(f.done)
+	})
+	return f
+}
+
+func (r *Reader) newFlight(d *discovery.Deployment, now time.Time) *flight {
+	f := &flight{deployment: d, started: now, done: make(chan struct{}), limited: len(d.Pods) > r.config.MaxPods}
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		f.owned = append(f.owned, &p.Pod)
+		if i < r.config.MaxPods && normalize.TableOf(&d.Deployment, &p.Pod) != nil {
+			f.toRead = append(f.toRead, p)
+		}
+	}
+	if d.Expected() == 0 {
+		f.toRead = nil
+	}
+	f.results = make([]normalize.Result, len(f.toRead))
+	return f
+}
+
+// fly reads the flight's Pods. A read takes its slot of the process before it takes a goroutine, so
+// that what waits costs next to nothing.
+func (r *Reader) fly(f *flight) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.config.SnapshotTimeout)
+	defer cancel()
+	var reads errgroup.Group
+	reads.SetLimit(r.config.Concurrency)
+	for i, p := range f.toRead {
+		if p.URL == "" {
+			f.set(i, normalize.Failed(&p.Pod, normalize.NotAdvertised))
+			continue
+		}
+		if r.slots.Acquire(ctx, 1) != nil {
+			break // The deadline: what is not read is assembled as such.
+		}
+		reads.Go(func() error {
+			defer r.slots.Release(1)
+			f.set(i, r.read(ctx, f.deployment, p))
+			return nil
+		})
+	}
+	_ = reads.Wait() // No read returns an error: a failure is a result.
+	if len(f.toRead) > 0 {
+		r.metrics.collectionDuration.Observe(time.Since(f.started).Seconds())
+	}
+}
+
+func (f *flight) set(i int, result normalize.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.results[i] = result
+}
+
+// read reads one Pod and measures it against the reads held of it.
+func (r *Reader) read(ctx context.Context, d *discovery.Deployment, p *discovery.Pod) normalize.Result {
+	state := r.state(d, p)
+	values, err := r.fetch(ctx, d, p)
+	observedAt := time.Now()
+	reason := scrape.ReasonOf(err)
+
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if reason != state.failure && reason != normalize.ScrapeDeadline {
+		r.logChange(d, p, state.failure, reason, err)
+		state.failure = reason
+	}
+	if reason != "" {
+		return normalize.Failed(&p.Pod, reason)
+	}
+	return state.history.Observe(&d.Deployment, &p.Pod, values, observedAt, r.config.Window)
+}
+
+// fetch gets one Pod's values.
+func (r *Reader) fetch(ctx context.Context, d *discovery.Deployment, p *discovery.Pod) (normalize.Values, error) {
+	parser := normalize.TableOf(&d.Deployment, &p.Pod).NewParser()
+	r.metrics.inflight.Inc()
+	defer r.metrics.inflight.Dec()
+	started := time.Now()
+	err := r.client.Get(ctx, p.URL, counted{parser, r.metrics.readBytes})
+	r.metrics.fetchDuration.Observe(time.Since(started).Seconds())
+	values, malformed := parser.Values()
+	if err == nil && malformed != nil {
+		err = &scrape.Error{Reason: normalize.MalformedResponse, Err: malformed}
+	}
+	r.metrics.fetches.WithLabelValues(result(scrape.ReasonOf(err))).Inc()
+	return values, err
+}
+
+// counted counts the bytes that a writer takes.
+type counted struct {
+	io.Writer
+	bytes prometheus.Counter
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.bytes.Add(float64(len(p)))
+	return c.Writer.Write(p)
+}
+
+// logChange logs a Pod that broke, broke in another way, or healed: one line a change, not one a read.
+func (r *Reader) logChange(d *discovery.Deployment, p *discovery.Pod, before, reason normalize.Reason, err error) {
+	logger := r.logger.With("namespace", d.Namespace, "modeldeployment", d.Name, "pod", p.Name, "url", p.URL)
+	if reason == "" {
+		logger.Info("Pod is read again", "was", before)
+		return
+	}
+	logger.Warn("Pod cannot be read", "reason", reason, "err", err)
+}
+
+// snapshot assembles what is in.
+func (f *flight) snapshot() normalize.Snapshot {
+	f.mu.Lock()
+	results := slices.Clone(f.results)
+	f.mu.Unlock()
+	for i := range results {
+		if results[i].Pod == nil {
+			results[i] = normalize.Failed(&f.toRead[i].Pod, normalize.ScrapeDeadline)
+		}
+	}
+	return normalize.Collection{
+		Deployment: &f.deployment.Deployment,
+		Owned:      f.owned,
+		PodLimit:   f.limited,
+		Results:    results,
+		At:         time.Now(),
+		Started:    f.started,
+	}.Snapshot()
+}
