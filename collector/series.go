@@ -11,7 +11,9 @@ import (
 
 // Series is one series of the contract (DESIGN §6): its name, what it says, and its labels.
 type Series struct {
-	Name   string
+	Name string
+	// Unit is the value's: a base unit, what is counted, "ratio" for 0 to 1, or "none" for a flag.
+	Unit   string
 	Help   string
 	Labels []string
 
@@ -29,9 +31,10 @@ var (
 // all lists every series in the order of definition.
 var all []*Series
 
-func define(name, help string, labels []string, more ...string) *Series {
+func define(name, unit, help string, labels []string, more ...string) *Series {
 	s := &Series{
 		Name:   "modeldeployment_" + name,
+		Unit:   unit,
 		Help:   help,
 		Labels: append(append([]string(nil), labels...), more...),
 	}
@@ -45,25 +48,25 @@ func AllSeries() []*Series { return append([]*Series(nil), all...) }
 
 // What a deployment is, and how far it could be read.
 var (
-	infoSeries = define("info", "The deployment's engine, router, mode and KV cache pool; always 1.",
+	infoSeries = define("info", "none", "The deployment's engine, router, mode and KV cache pool; always 1.",
 		deploymentLabels, "engine", "router", "mode", "kv_cache")
-	upSeries = define("up", "Whether at least one of the deployment's Pods was read.",
+	upSeries = define("up", "none", "Whether at least one of the deployment's Pods was read.",
 		deploymentLabels)
-	partialSeries = define("partial", "Whether a required source did not contribute.",
+	partialSeries = define("partial", "none", "Whether a required source did not contribute.",
 		deploymentLabels)
-	missingSeries = define("missing_info", "A source that did not contribute, and why; always 1.",
+	missingSeries = define("missing_info", "none", "A source that did not contribute, and why; always 1.",
 		sourceLabels, "reason", "partial")
-	expectedPodsSeries = define("expected_pods", "Pods that the role or the router should have.",
+	expectedPodsSeries = define("expected_pods", "Pods", "Pods that the role or the router should have.",
 		coverageLabels)
-	ownedPodsSeries = define("owned_pods", "Pods that the deployment owns in the role or as its router.",
+	ownedPodsSeries = define("owned_pods", "Pods", "Pods that the deployment owns in the role or as its router.",
 		coverageLabels)
-	readPodsSeries = define("read_pods", "Pods that were read.",
+	readPodsSeries = define("read_pods", "Pods", "Pods that were read.",
 		coverageLabels)
-	snapshotTimestampSeries = define("snapshot_timestamp_seconds", "When the deployment's values were assembled, in Unix time.",
+	snapshotTimestampSeries = define("snapshot_timestamp_seconds", "seconds", "When the deployment's values were assembled, in Unix time.",
 		deploymentLabels)
-	snapshotDurationSeries = define("snapshot_duration_seconds", "How long reading the deployment had taken when its values were assembled.",
+	snapshotDurationSeries = define("snapshot_duration_seconds", "seconds", "How long reading the deployment had taken when its values were assembled.",
 		deploymentLabels)
-	podReadTimestampSeries = define("pod_read_timestamp_seconds", "When the Pod's exposition had been read, in Unix time.",
+	podReadTimestampSeries = define("pod_read_timestamp_seconds", "seconds", "When the Pod's exposition had been read, in Unix time.",
 		coverageLabels)
 )
 
@@ -76,30 +79,30 @@ type fieldKey struct {
 // Gauges of the moment, summed over Pods.
 var (
 	gaugeSeries = map[fieldKey]*Series{
-		{normalize.ScopeEngine, normalize.Running}: define("running_requests",
+		{normalize.ScopeEngine, normalize.Running}: define("running_requests", "requests",
 			"Requests in the engine's running batch, summed over the role's Pods.", sourceLabels),
-		{normalize.ScopeEngine, normalize.Waiting}: define("waiting_requests",
+		{normalize.ScopeEngine, normalize.Waiting}: define("waiting_requests", "requests",
 			"Requests that the engine has not scheduled yet, summed over the role's Pods.", sourceLabels),
-		{normalize.ScopeEngine, normalize.DecodeTransferWaiting}: define("decode_transfer_waiting_requests",
+		{normalize.ScopeEngine, normalize.DecodeTransferWaiting}: define("decode_transfer_waiting_requests", "requests",
 			"Requests whose KV blocks are still arriving, summed over the role's Pods.", sourceLabels),
-		{normalize.ScopeRouter, normalize.RouterRunning}: define("router_running_requests",
+		{normalize.ScopeRouter, normalize.RouterRunning}: define("router_running_requests", "requests",
 			"Requests that the router is handling, summed over its Pods.", sourceLabels),
-		{normalize.ScopeRouter, normalize.RouterBackends}: define("router_backends",
+		{normalize.ScopeRouter, normalize.RouterBackends}: define("router_backends", "backends",
 			"Backends that the router holds ready or has in its pool, summed over its Pods.", sourceLabels),
-		{normalize.ScopeRouter, normalize.RouterReportedWorkers}: define("router_reported_workers",
+		{normalize.ScopeRouter, normalize.RouterReportedWorkers}: define("router_reported_workers", "workers",
 			"Workers that the router reports, summed over its Pods.", sourceLabels),
 	}
-	sourcePodsSeries = define("source_pods",
+	sourcePodsSeries = define("source_pods", "Pods",
 		"Pods that contributed to the gauge with the same scope, role and source.", sourceLabels)
 )
 
 // Cache hits of a Pod over a window.
 var (
-	cacheRatioSeries = define("cache_hit_ratio",
+	cacheRatioSeries = define("cache_hit_ratio", "ratio",
 		"Share of the window's cache queries that hit, from 0 to 1.", sourceLabels, "cache")
-	cacheHitsSeries = define("cache_window_hit_tokens",
+	cacheHitsSeries = define("cache_window_hit_tokens", "tokens",
 		"Tokens found in the cache during the window.", sourceLabels, "cache")
-	cacheQueriesSeries = define("cache_window_query_tokens",
+	cacheQueriesSeries = define("cache_window_query_tokens", "tokens",
 		"Tokens looked up in the cache during the window.", sourceLabels, "cache")
 )
 
@@ -112,51 +115,51 @@ type converted struct {
 
 // Means, rates and the ratio of a Pod over a window.
 var sampleSeries = map[fieldKey]converted{
-	{normalize.ScopeEngine, normalize.TTFT}: {define("time_to_first_token_mean_seconds",
+	{normalize.ScopeEngine, normalize.TTFT}: {define("time_to_first_token_mean_seconds", "seconds",
 		"Mean time to first token of the window's requests, as the engine measures it.", sourceLabels), 1},
-	{normalize.ScopeEngine, normalize.TPOT}: {define("time_per_output_token_mean_seconds",
+	{normalize.ScopeEngine, normalize.TPOT}: {define("time_per_output_token_mean_seconds", "seconds",
 		"Mean time per output token of the window's requests, as the engine measures it.", sourceLabels), 1},
-	{normalize.ScopeEngine, normalize.ITL}: {define("inter_token_latency_mean_seconds",
+	{normalize.ScopeEngine, normalize.ITL}: {define("inter_token_latency_mean_seconds", "seconds",
 		"Mean time between the window's output tokens, as the engine measures it.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.TTFT}: {define("router_time_to_first_token_mean_seconds",
+	{normalize.ScopeRouter, normalize.TTFT}: {define("router_time_to_first_token_mean_seconds", "seconds",
 		"Mean time to first token of the window's requests, as the router measures it.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.TPOT}: {define("router_time_per_output_token_mean_seconds",
+	{normalize.ScopeRouter, normalize.TPOT}: {define("router_time_per_output_token_mean_seconds", "seconds",
 		"Mean time per output token of the window's streamed requests, as the router measures it.", sourceLabels), 1},
 
-	{normalize.ScopeRouter, normalize.Requests}: {define("router_requests_per_second",
+	{normalize.ScopeRouter, normalize.Requests}: {define("router_requests_per_second", "requests/second",
 		"Requests that reached the router, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.SuccessfulRequests}: {define("router_successful_requests_per_second",
+	{normalize.ScopeRouter, normalize.SuccessfulRequests}: {define("router_successful_requests_per_second", "requests/second",
 		"Requests that the router completed with success, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.PDRequests}: {define("router_pd_requests_per_second",
+	{normalize.ScopeRouter, normalize.PDRequests}: {define("router_pd_requests_per_second", "requests/second",
 		"Requests that the router sent to a prefill/decode pair, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.RequestErrors}: {define("router_request_errors_per_second",
+	{normalize.ScopeRouter, normalize.RequestErrors}: {define("router_request_errors_per_second", "errors/second",
 		"Errors of requests, those that the request counter never records included, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.Errors}: {define("router_errors_per_second",
+	{normalize.ScopeRouter, normalize.Errors}: {define("router_errors_per_second", "errors/second",
 		"Errors that the router records, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.PDErrors}: {define("router_pd_errors_per_second",
+	{normalize.ScopeRouter, normalize.PDErrors}: {define("router_pd_errors_per_second", "errors/second",
 		"Errors in front of a prefill/decode pair, refused requests included, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.RetriesExhausted}: {define("router_retries_exhausted_per_second",
+	{normalize.ScopeRouter, normalize.RetriesExhausted}: {define("router_retries_exhausted_per_second", "requests/second",
 		"Requests that the router gave up after its last attempt, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.HTTP5xxResponses}: {define("router_http_5xx_responses_per_second",
+	{normalize.ScopeRouter, normalize.HTTP5xxResponses}: {define("router_http_5xx_responses_per_second", "responses/second",
 		"Responses of the router with a status from 500 to 599, on any path, a second.", sourceLabels), 1},
-	{normalize.ScopeRouter, normalize.ErrorRatio}: {define("router_error_ratio",
+	{normalize.ScopeRouter, normalize.ErrorRatio}: {define("router_error_ratio", "ratio",
 		"Share of the window's routed requests that ended in an error, from 0 to 1.", sourceLabels), 1},
 
-	{normalize.ScopeEngine, normalize.TransferLatency}: {define("kv_transfer_latency_mean_seconds",
+	{normalize.ScopeEngine, normalize.TransferLatency}: {define("kv_transfer_latency_mean_seconds", "seconds",
 		"Mean time of the window's KV cache transfers from prefill to decode.", sourceLabels), 1e-3},
-	{normalize.ScopeEngine, normalize.TransferSpeed}: {define("kv_transfer_speed_mean_bytes_per_second",
+	{normalize.ScopeEngine, normalize.TransferSpeed}: {define("kv_transfer_speed_mean_bytes_per_second", "bytes/second",
 		"Mean speed of the window's KV cache transfers from prefill to decode.", sourceLabels), 1e9},
-	{normalize.ScopeEngine, normalize.TransferSize}: {define("kv_transfer_size_mean_bytes",
+	{normalize.ScopeEngine, normalize.TransferSize}: {define("kv_transfer_size_mean_bytes", "bytes",
 		"Mean size of the window's KV cache transfers from prefill to decode.", sourceLabels), 1e6},
-	{normalize.ScopeEngine, normalize.TransferFailures}: {define("kv_transfer_failures_per_second",
+	{normalize.ScopeEngine, normalize.TransferFailures}: {define("kv_transfer_failures_per_second", "transfers/second",
 		"KV cache transfers that failed, a second.", sourceLabels), 1},
 }
 
 // The window behind a value.
 var (
-	windowSecondsSeries = define("window_seconds",
+	windowSecondsSeries = define("window_seconds", "seconds",
 		"Length of the window behind the value with the same scope, role, source and pod.", sourceLabels)
-	windowSamplesSeries = define("window_samples",
+	windowSamplesSeries = define("window_samples", "samples",
 		"Observations, events or cache queries in the window behind the value with the same scope, role, source and pod.", sourceLabels)
 )
 

@@ -34,6 +34,7 @@ type shard struct {
 	whole, part *discovery.Fleet
 }
 
+// Fleet is the shard's part of the source's fleet, the same for the same fleet.
 func (s *shard) Fleet() *discovery.Fleet {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package normalize
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -96,8 +97,8 @@ type Table struct {
 type folds uint8
 
 const (
-	// foldPID alone: gauges that differ only in pid.
-	foldPID folds = iota
+	// Everywhere: gauges that differ only in pid.
+	_ folds = iota
 	// foldRanks too: priority beside its total, and the ranks of one scheduler.
 	foldRanks
 )
@@ -143,7 +144,7 @@ type sampleName struct {
 type spelling uint8
 
 const (
-	exact spelling = iota
+	_ spelling = iota // as the table has it
 	// escaped has "_" where the family's TYPE line has ":".
 	escaped
 	// otherTotal is a counter without the "_total" that the table has, or with the one that it has not.
@@ -311,4 +312,35 @@ func (c *podContext) on(w where) bool {
 	default:
 		return true
 	}
+}
+
+// Source is one series that a field reads.
+type Source struct {
+	// Supplier is the engine's or router's name; a router's behind a pair where that differs.
+	Supplier string
+	Scope    Scope
+	Field    Field
+	// Series is the source as values and missing entries name it.
+	Series string
+}
+
+// Sources lists what the tables read, by supplier, each in its table's order.
+func Sources() []Source {
+	var sources []Source
+	add := func(supplier string, t *Table) {
+		for _, r := range t.rows {
+			sources = append(sources, Source{supplier, t.scope, r.field, r.series})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(engines)) {
+		add(name, engines[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(routers)) {
+		r := routers[name]
+		add(name, r.serving)
+		if r.pair != r.serving {
+			add(name+" (PD mode)", r.pair)
+		}
+	}
+	return sources
 }

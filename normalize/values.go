@@ -208,11 +208,11 @@ func (p *Parser) once(samples []sample, key func(sample) []byte, stands func(a, 
 // key is a sample's label set in one canonical form, without the labels left out. An empty label is
 // an absent one. The key is valid until the next.
 func (p *Parser) key(a sample, part byte, without ...string) []byte {
-	set := append(p.set[:0], p.labels[a.first:a.last]...)
-	p.set = set
-	slices.SortFunc(set, func(a, b label) int { return bytes.Compare(a.name, b.name) })
-	key := append(p.buffer[:0], part)
-	for _, l := range set {
+	p.set = append(p.set[:0], p.labels[a.first:a.last]...)
+	slices.SortFunc(p.set, func(a, b label) int { return bytes.Compare(a.name, b.name) })
+	key := p.buffer[:0]
+	key = append(key, part)
+	for _, l := range p.set {
 		if len(l.value) == 0 || slices.Contains(without, string(l.name)) {
 			continue
 		}

@@ -1,0 +1,51 @@
+# Targets are listed by `make` alone. Everything but lint and e2e needs Go and nothing else.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BRANCH   ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
+VERSION_PACKAGE := github.com/prometheus/common/version
+LDFLAGS := -s -w \
+	-X $(VERSION_PACKAGE).Version=$(VERSION) \
+	-X $(VERSION_PACKAGE).Revision=$(REVISION) \
+	-X $(VERSION_PACKAGE).Branch=$(BRANCH)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Run the exporter over a simulated fleet on this machine.
+	go run ./cmd/md-exporter demo
+
+.PHONY: build
+build: ## Build a static ./md-exporter.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o md-exporter ./cmd/md-exporter
+
+.PHONY: test
+test: ## Run every test that needs Go alone, with the race detector.
+	go test -race ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz what parses, half a minute each.
+	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./normalize
+	go test -run '^$$' -fuzz '^FuzzAgainstPeers$$' -fuzztime 30s ./normalize
+	go test -run '^$$' -fuzz '^FuzzManifests$$' -fuzztime 30s ./discovery
+
+.PHONY: bench
+bench: ## Measure reading a body beside its peers, and collecting.
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Check formatting and style.
+	go mod tidy -diff
+	$(GOLANGCI_LINT) run ./...
+
+$(GOLANGCI_LINT):
+	@mkdir -p $(@D)
+	GOBIN=$(abspath $(@D)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(@D)/golangci-lint $@
