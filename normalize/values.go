@@ -88,10 +88,8 @@ func (p *Parser) counts(series *series, name sampleName) bool {
 		return series.kind != histogram
 	case "histogram":
 		return series.kind == histogram
-	case "summary", "gaugehistogram", "info", "stateset":
-		return false
 	default:
-		return true
+		return false
 	}
 }
 
