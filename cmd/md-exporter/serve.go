@@ -148,7 +148,7 @@ func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, manifest
 	)
 	source, err := discovery.NewManifests(manifests, logger, registry)
 	if err != nil {
-		return fmt.Errorf("--manifests: %w", err)
+		return err
 	}
 	reader := collector.NewReader(client, flags.reader, collector.NewMetrics(registry), logger)
 	defer reader.Close()
