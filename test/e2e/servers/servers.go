@@ -15,8 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -147,8 +145,8 @@ func (p Program) current(path, version, ldflags string) bool {
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	return settings["-tags"] == p.tags && settings["-ldflags"] == ldflags &&
-		slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == p.module && m.Version == version })
+	return info.Main.Path == p.module && info.Main.Version == version &&
+		settings["-tags"] == p.tags && settings["-ldflags"] == ldflags
 }
 
 // Root is the repository's root: the nearest folder upwards whose go.mod is the exporter's.
