@@ -12,6 +12,9 @@ import (
 func TestShape(t *testing.T) {
 	const server = normalize.RoleServer
 	type role = normalize.Role
+	of := func(name string, kind normalize.RoleKind, managed bool, expected int) role {
+		return role{Name: name, Kind: kind, Managed: managed, Expected: expected}
+	}
 	for _, tt := range []struct {
 		name string
 		spec string
@@ -21,27 +24,27 @@ func TestShape(t *testing.T) {
 		{"engine", `{engine: {name: sglang}}`, normalize.Deployment{Engine: "sglang"}},
 		{"unknown engine", `{engine: {name: tgi}}`, normalize.Deployment{Engine: "tgi"}},
 
-		{"replicas absent", `{roles: [{name: a}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 1}}}},
-		{"replicas null", `{roles: [{name: a, replicas: null}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 1}}}},
-		{"replicas zero", `{roles: [{name: a, replicas: 0}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 0}}}},
-		{"replicas negative", `{roles: [{name: a, replicas: -3, size: 2}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 0}}}},
-		{"size", `{roles: [{name: a, replicas: 3, size: 2}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 6}}}},
-		{"size alone", `{roles: [{name: a, size: 4}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 4}}}},
-		{"size zero", `{roles: [{name: a, replicas: 3, size: 0}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 3}}}},
-		{"size negative", `{roles: [{name: a, replicas: 3, size: -1}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 3}}}},
-		{"size with no replicas", `{roles: [{name: a, replicas: 0, size: 8}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 0}}}},
+		{"replicas absent", `{roles: [{name: a}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 1)}}},
+		{"replicas null", `{roles: [{name: a, replicas: null}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 1)}}},
+		{"replicas zero", `{roles: [{name: a, replicas: 0}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 0)}}},
+		{"replicas negative", `{roles: [{name: a, replicas: -3, size: 2}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 0)}}},
+		{"size", `{roles: [{name: a, replicas: 3, size: 2}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 6)}}},
+		{"size alone", `{roles: [{name: a, size: 4}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 4)}}},
+		{"size zero", `{roles: [{name: a, replicas: 3, size: 0}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 3)}}},
+		{"size negative", `{roles: [{name: a, replicas: 3, size: -1}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 3)}}},
+		{"size with no replicas", `{roles: [{name: a, replicas: 0, size: 8}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 0)}}},
 		{"more than can be", `{roles: [{name: a, replicas: 9223372036854775807, size: 9223372036854775807}]}`,
-			normalize.Deployment{Roles: []role{{"a", server, true, math.MaxInt32}}}},
+			normalize.Deployment{Roles: []role{of("a", server, true, math.MaxInt32)}}},
 		{"product more than can be", `{roles: [{name: a, replicas: 65536, size: 65536}]}`,
-			normalize.Deployment{Roles: []role{{"a", server, true, math.MaxInt32}}}},
+			normalize.Deployment{Roles: []role{of("a", server, true, math.MaxInt32)}}},
 
 		{"kinds", `{roles: [{name: a, kind: prefill}, {name: b, kind: decode}, {name: c, kind: server}, {name: d, kind: ""}]}`,
-			normalize.Deployment{Roles: []role{{"a", normalize.RolePrefill, true, 1}, {"b", normalize.RoleDecode, true, 1}, {"c", server, true, 1}, {"d", server, true, 1}}}},
-		{"unknown kind", `{roles: [{name: a, kind: Encode}]}`, normalize.Deployment{Roles: []role{{"a", "Encode", true, 1}}}},
-		{"command", `{roles: [{name: a, replicas: 3, command: [serve]}]}`, normalize.Deployment{Roles: []role{{"a", server, false, 0}}}},
-		{"empty command", `{roles: [{name: a, replicas: 3, command: []}]}`, normalize.Deployment{Roles: []role{{"a", server, true, 3}}}},
+			normalize.Deployment{Roles: []role{of("a", normalize.RolePrefill, true, 1), of("b", normalize.RoleDecode, true, 1), of("c", server, true, 1), of("d", server, true, 1)}}},
+		{"unknown kind", `{roles: [{name: a, kind: Encode}]}`, normalize.Deployment{Roles: []role{of("a", "Encode", true, 1)}}},
+		{"command", `{roles: [{name: a, replicas: 3, command: [serve]}]}`, normalize.Deployment{Roles: []role{of("a", server, false, 0)}}},
+		{"empty command", `{roles: [{name: a, replicas: 3, command: []}]}`, normalize.Deployment{Roles: []role{of("a", server, true, 3)}}},
 		{"two roles of one name", `{roles: [{name: a, replicas: 3}, {name: a, kind: decode, replicas: 5}]}`,
-			normalize.Deployment{Roles: []role{{"a", server, true, 3}}}},
+			normalize.Deployment{Roles: []role{of("a", server, true, 3)}}},
 
 		{"router", `{router: {name: vllm-router}}`, normalize.Deployment{Router: &normalize.Router{Name: "vllm-router", Expected: 1}}},
 		{"router replicas", `{router: {name: vllm-router, replicas: 2}}`, normalize.Deployment{Router: &normalize.Router{Name: "vllm-router", Expected: 2}}},
