@@ -44,7 +44,9 @@ type dialect struct {
 	order string
 	// blank writes an empty line after each family.
 	blank bool
-	float func([]byte, float64) []byte
+	// quantiles are those of a summary.
+	quantiles []float64
+	float     func([]byte, float64) []byte
 }
 
 var (
@@ -53,13 +55,10 @@ var (
 	// multiprocess is prometheus_client over its memory-mapped files (SGLang): no _created, sum first.
 	multiprocess = dialect{sorted: true, help: true, order: "sbc", float: appendPythonFloat}
 	// rust is the metrics crate's exporter (vllm-router, smg).
-	rust = dialect{leLast: true, order: "bsc", blank: true, float: appendRustFloat}
+	rust = dialect{leLast: true, order: "bsc", blank: true, quantiles: []float64{0, 0.5, 0.9, 0.95, 0.99, 0.999, 1}, float: appendRustFloat}
 	// golang is client_golang (llm-d).
-	golang = dialect{sorted: true, leLast: true, help: true, order: "bsc", float: appendGoFloat}
+	golang = dialect{sorted: true, leLast: true, help: true, order: "bsc", quantiles: []float64{0, 0.25, 0.5, 0.75, 1}, float: appendGoFloat}
 )
-
-// quantiles are those that the Rust exporter writes for a summary.
-var quantiles = []float64{0, 0.5, 0.9, 0.95, 0.99, 0.999, 1}
 
 // summaryWindow bounds the observations that a summary's quantiles are taken over.
 const summaryWindow = 64
@@ -291,7 +290,7 @@ func (r *registry) appendHistogram(b []byte, m *metric, s *series) []byte {
 func (r *registry) appendSummary(b []byte, m *metric, s *series) []byte {
 	ordered := slices.Clone(s.recent)
 	slices.Sort(ordered)
-	for _, q := range quantiles {
+	for _, q := range r.dialect.quantiles {
 		var v float64
 		if len(ordered) > 0 {
 			v = ordered[int(q*float64(len(ordered)-1)+0.5)]

@@ -15,7 +15,6 @@ var llmdProfile = &profile{
 var eppFlows = []struct{ fairness, priority, adapter string }{
 	{"default-flow", "-1", "-lora"},
 	{"default-flow", "0", ""},
-	{"tenant-a", "0", ""},
 	{"tenant-a", "10", ""},
 }
 

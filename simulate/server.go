@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -159,11 +160,13 @@ func (s *Server) answer() []byte {
 	return body
 }
 
+// acceptsGzip reports whether the client names gzip with a weight above zero.
 func acceptsGzip(r *http.Request) bool {
 	for _, value := range r.Header.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(value, ",") {
-			coding, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
-			if strings.EqualFold(strings.TrimSpace(coding), "gzip") && !strings.HasPrefix(strings.ReplaceAll(parameters, " ", ""), "q=0") {
+			coding, parameter, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
+			weight, err := strconv.ParseFloat(strings.TrimPrefix(parameter, "q="), 64)
+			if strings.EqualFold(coding, "gzip") && (err != nil || weight > 0) {
 				return true
 			}
 		}

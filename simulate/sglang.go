@@ -113,7 +113,6 @@ var sglangLogged = []struct {
 	name  string
 	value func(*unit) float64
 }{
-	{"sglang:num_used_tokens", func(u *unit) float64 { return math.Round(u.usage() * 441792) }},
 	{"sglang:token_usage", (*unit).usage},
 	{"sglang:cache_hit_rate", func(*unit) float64 { return 0 }},
 	{"sglang:gen_throughput", (*unit).throughput},

@@ -1,5 +1,7 @@
 package simulate
 
+import "math/big"
+
 // sglangEngine are the labels of the series that SGLang's front process writes; sglangRank those of
 // a scheduler's, one process a tensor-parallel rank. Where data-parallel attention or priorities are
 // on, dp_rank or priority is added to the latter.
@@ -19,12 +21,15 @@ var (
 	sglangKVSize       = []float64{1, 5, 10, 50, 100, 250, 500, 1000, 2500, 5000, 10000}
 )
 
-// exponential returns n bounds from start, each factor times the one before it.
+// exponential returns n bounds from start, each factor times the one before it. The power is rounded
+// once, as C's pow does, so the bounds have the digits that Python's have.
 func exponential(start, factor float64, n int) []float64 {
 	bounds := make([]float64, n)
+	power := new(big.Float).SetPrec(2048).SetInt64(1)
 	for i := range bounds {
-		bounds[i] = start
-		start *= factor
+		rounded, _ := power.Float64()
+		bounds[i] = start * rounded
+		power.Mul(power, new(big.Float).SetFloat64(factor))
 	}
 	return bounds
 }
@@ -65,7 +70,6 @@ func sglangFamilies(rank []string) []family {
 		{name: "sglang:realtime_tokens_total", kind: counter, help: "Tokens as each step handles them, by what was done.", labels: with("mode"), lazy: true},
 		{name: "sglang:num_running_reqs", kind: gauge, help: "Requests in the batch being executed.", labels: rank, lazy: true},
 		{name: "sglang:num_queue_reqs", kind: gauge, help: "Requests in the scheduler's waiting queue.", labels: rank, lazy: true},
-		{name: "sglang:num_used_tokens", kind: gauge, help: "Tokens that the KV pool holds.", labels: rank, lazy: true},
 		{name: "sglang:token_usage", kind: gauge, help: "Share of the KV pool in use, from 0 to 1.", labels: rank, lazy: true},
 		{name: "sglang:cache_hit_rate", kind: gauge, help: "Share of the last batch's prompt found in the cache.", labels: rank, lazy: true},
 		{name: "sglang:gen_throughput", kind: gauge, help: "Tokens put out a second, over the last interval.", labels: rank, lazy: true},

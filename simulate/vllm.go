@@ -146,10 +146,8 @@ func vllmFinished(s *Server, l *leg) {
 	s.registry.observe("vllm:request_prompt_tokens", float64(r.prompt), 1, set...)
 	s.registry.observe("vllm:request_generation_tokens", float64(l.output), 1, set...)
 	s.registry.observe("vllm:request_params_n", 1, 1, set...)
-	s.registry.observe("vllm:request_params_max_tokens", float64(2*l.output), 1, set...)
 	s.registry.observe("vllm:e2e_request_latency_seconds", seconds(now-l.arrival), 1, set...)
 	s.registry.observe("vllm:request_prefill_time_seconds", seconds(l.first-l.started), 1, set...)
-	s.registry.observe("vllm:request_decode_time_seconds", seconds(now-l.first), 1, set...)
 	s.registry.add("http_requests_total", 1, "/v1/chat/completions", "POST", "2xx")
 }
 
