@@ -8,12 +8,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/md-exporter/md-exporter/test/e2e/cluster"
 )
+
+// readPods is what finding Pods needs.
+var readPods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}
 
 // TestAPIServer holds the ground that every other test stands on: a real API server whose objects
 // are what a cluster with the operator in it would hold.
@@ -89,7 +93,7 @@ func TestAPIServer(t *testing.T) {
 		if out, err := cluster.Kubectl(t, kubeconfig, "get", "pods", "-n", "models"); err == nil || !strings.Contains(err.Error(), "cannot list resource \"pods\"") {
 			t.Errorf("a ServiceAccount bound to nothing lists Pods: %q, %v", out, err)
 		}
-		c.Kubectl(t, "create", "rolebinding", "-n", "models", "reader", "--clusterrole=view", "--serviceaccount=models:reader")
+		c.Grant(t, "models", "reader", readPods)
 		cluster.Eventually(t, 10*time.Second, "the binding holds", func(context.Context) error {
 			_, err := cluster.Kubectl(t, kubeconfig, "get", "pods", "-n", "models")
 			return err

@@ -95,7 +95,7 @@ func TestPrometheusPods(t *testing.T) {
 	pod("elsewhere", "other-namespace", "127.0.0.26", nil)
 
 	c.CreateServiceAccount(t, "models", "prometheus")
-	c.Kubectl(t, "create", "clusterrolebinding", "prometheus", "--clusterrole=view", "--serviceaccount=models:prometheus")
+	c.Grant(t, "models", "prometheus", readPods)
 	p := cluster.StartPrometheus(t, nil, cluster.PodJob("pods", c.KubeconfigFor(t, "models", "prometheus"), "models"))
 
 	expect := func(what string, want ...string) {

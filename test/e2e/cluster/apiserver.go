@@ -35,6 +35,7 @@ type APIServer struct {
 	etcd    *Etcd
 	dir     string
 	log     string
+	owner   testing.TB
 	process *Process
 }
 
@@ -43,12 +44,13 @@ func StartAPIServer(t testing.TB, etcd *Etcd) *APIServer {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
 	a := &APIServer{
-		URL:  "https://" + loopback(port),
-		CA:   filepath.Join(dir, "tls.crt"),
-		port: port,
-		etcd: etcd,
-		dir:  dir,
-		log:  logFile(t, "kube-apiserver"),
+		URL:   "https://" + loopback(port),
+		CA:    filepath.Join(dir, "tls.crt"),
+		port:  port,
+		etcd:  etcd,
+		dir:   dir,
+		log:   logFile(t, "kube-apiserver"),
+		owner: t,
 	}
 	a.writeCredentials(t)
 	a.Start(t)
@@ -84,7 +86,7 @@ func (a *APIServer) writeCredentials(t testing.TB) {
 func (a *APIServer) Start(t testing.TB) {
 	t.Helper()
 	file := func(name string) string { return filepath.Join(a.dir, name) }
-	a.process = start(t, command{name: "kube-apiserver", path: binary(t, servers.APIServer), log: a.log, args: []string{
+	a.process = start(t, command{name: "kube-apiserver", path: binary(t, servers.APIServer), log: a.log, owner: a.owner, args: []string{
 		"--etcd-servers=" + a.etcd.URL,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(a.port),

@@ -23,6 +23,7 @@ type Etcd struct {
 	peerURL string
 	dir     string
 	log     string
+	owner   testing.TB
 	process *Process
 }
 
@@ -34,6 +35,7 @@ func StartEtcd(t testing.TB) *Etcd {
 		peerURL: "http://" + loopback(FreePort(t)),
 		dir:     filepath.Join(t.TempDir(), "etcd"),
 		log:     logFile(t, "etcd"),
+		owner:   t,
 	}
 	e.Start(t)
 	return e
@@ -42,7 +44,7 @@ func StartEtcd(t testing.TB) *Etcd {
 // Start starts a stopped etcd on the data that it had.
 func (e *Etcd) Start(t testing.TB) {
 	t.Helper()
-	e.process = start(t, command{name: "etcd", path: binary(t, servers.Etcd), log: e.log, args: []string{
+	e.process = start(t, command{name: "etcd", path: binary(t, servers.Etcd), log: e.log, owner: e.owner, args: []string{
 		"--name=e2e",
 		"--data-dir=" + e.dir,
 		"--listen-client-urls=" + e.URL,

@@ -22,7 +22,7 @@ const (
 	// stopGrace is how long a program has to end after SIGTERM before it is killed.
 	stopGrace = 20 * time.Second
 	// logTail is how much of a program's log a failed test shows.
-	logTail = 8 << 10
+	logTail = 4 << 10
 	// pollInterval is the time between two looks at a condition.
 	pollInterval = 50 * time.Millisecond
 )
@@ -46,9 +46,12 @@ type command struct {
 	args []string
 	env  []string // beside the test's own environment
 	log  string
+	// owner is the test with whose end the program ends, where that is not the one that starts it:
+	// a subtest may restart its parent's server.
+	owner testing.TB
 }
 
-// start starts a program whose end the test's end is.
+// start starts a program that ends with the test, or with its owner.
 func start(t testing.TB, c command) *Process {
 	t.Helper()
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -81,10 +84,14 @@ func start(t testing.TB, c command) *Process {
 	if err := <-started; err != nil {
 		t.Fatalf("start %s: %v", c.name, err)
 	}
-	t.Cleanup(func() {
+	owner := c.owner
+	if owner == nil {
+		owner = t
+	}
+	owner.Cleanup(func() {
 		p.Kill()
-		if t.Failed() {
-			t.Logf("%s", p.tail())
+		if owner.Failed() {
+			owner.Logf("%s", p.tail())
 		}
 	})
 	return p
