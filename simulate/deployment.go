@@ -155,7 +155,7 @@ func init() {
 
 // Options are what a simulation takes from its owner. The zero value works.
 type Options struct {
-	// Start is when the processes started; zero is a fixed day.
+	// Start is when the processes started; zero is Now's time at the making, or a fixed day without it.
 	Start time.Time
 	// Now is the time that the journal writes beside an answer; nil is Start and the time advanced.
 	Now func() time.Time
@@ -178,7 +178,11 @@ func New(d Deployment, o Options) (*Simulation, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	if o.Start.IsZero() {
+	switch {
+	case !o.Start.IsZero():
+	case o.Now != nil:
+		o.Start = o.Now()
+	default:
 		o.Start = fixedStart
 	}
 	d.Roles = slices.Clone(d.Roles)

@@ -59,7 +59,8 @@ func (s *Simulation) Servers() []*Server { return slices.Clone(s.servers) }
 // Deployment is the description that the simulation was made from.
 func (s *Simulation) Deployment() Deployment { return s.description }
 
-// SetLoad changes the traffic from now on; requests under way are not touched.
+// SetLoad changes the traffic from now on, drawn from the beginning of the load's seed; requests under
+// way are not touched.
 func (s *Simulation) SetLoad(l Load) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
