@@ -399,3 +399,15 @@ func TestWindowTableChange(t *testing.T) {
 		})
 	}
 }
+
+// TestWindowHeldBound: reads at the very pace at which all are held come to the bound, and not beyond.
+func TestWindowHeldBound(t *testing.T) {
+	h, most := new(History), 0
+	for i := range 200 {
+		windowOf(t, h, time.Duration(i)*(DefaultWindowMin/heldPerMin), "1", windows)
+		most = max(most, h.Held())
+	}
+	if most != heldPerMin+2 {
+		t.Errorf("at most %d reads were held, want %d", most, heldPerMin+2)
+	}
+}
