@@ -36,7 +36,7 @@ type Server struct {
 	units    []*unit
 	epoch    int
 	logged   bool
-	active   int
+	hung     int
 	refusing bool
 	hanging  bool
 	answers  []Answer
@@ -124,7 +124,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.simulation.mu.Unlock()
 	switch {
 	case hanging:
-		<-r.Context().Done()
+		s.hang(r.Context())
 		panic(http.ErrAbortHandler)
 	case refusing:
 		panic(http.ErrAbortHandler)
@@ -146,6 +146,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(body)
+}
+
+// hang holds a request until its context is done.
+func (s *Server) hang(ctx context.Context) {
+	count := func(n int) {
+		s.simulation.mu.Lock()
+		defer s.simulation.mu.Unlock()
+		s.hung += n
+	}
+	count(1)
+	defer count(-1)
+	<-ctx.Done()
+}
+
+// Hung is the number of requests that the server holds without an answer.
+func (s *Server) Hung() int {
+	s.simulation.mu.Lock()
+	defer s.simulation.mu.Unlock()
+	return s.hung
 }
 
 // answer renders a body and writes it down in the journal.
@@ -237,8 +256,9 @@ func (s *Server) Start(address string) error {
 	return nil
 }
 
-// Close stops listening and returns when nothing of the server runs any more. It waits for answers
-// under way until ctx is done, and then returns ctx's error.
+// Close stops listening, ends hanging answers and returns when nothing of the server runs any more. It
+// waits for other answers under way until ctx is done; then it cuts their connections, at which they
+// end by themselves, and returns ctx's error.
 func (s *Server) Close(ctx context.Context) error {
 	s.network.Lock()
 	defer s.network.Unlock()

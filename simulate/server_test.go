@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -249,8 +250,18 @@ func TestCloseEndsHangingAnswers(t *testing.T) {
 		if _, err := io.WriteString(connection, "GET /metrics HTTP/1.1\r\nHost: pod\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Close(t.Context()); err != nil {
+		for deadline := time.Now().Add(10 * time.Second); server.Hung() == 0; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatal("the request never came")
+			}
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := server.Close(soon); err != nil {
 			t.Errorf("close: %v", err)
+		}
+		if n := server.Hung(); n != 0 {
+			t.Errorf("%d requests hang on", n)
 		}
 		if answer, _ := io.ReadAll(connection); len(answer) > 0 {
 			t.Errorf("a hanging server said %q", answer)
