@@ -20,5 +20,6 @@ func scrapeTimeout(header http.Header, offset time.Duration) time.Duration {
 	// Longer than any request lasts, and short enough for a Duration.
 	seconds := min(t, time.Hour.Seconds())
 	timeout := time.Duration(seconds * float64(time.Second))
-	return max(timeout-offset, timeout/2)
+	// Not zero, which is no deadline, for a timeout that is next to none.
+	return max(timeout-offset, timeout/2, 1)
 }
