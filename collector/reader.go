@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/md-exporter/md-exporter/discovery"
@@ -59,9 +58,17 @@ type Reader struct {
 	mu       sync.Mutex
 	closed   bool
 	running  sync.WaitGroup
-	flights  map[string]*flight
+	flights  map[string]*flights
 	pods     map[podKey]*podState
 	retained *discovery.Fleet
+}
+
+// flights are the reads in flight of one deployment, which share its bound.
+type flights struct {
+	newest *flight
+	flying int
+	// slots bounds the fetches at once.
+	slots *semaphore.Weighted
 }
 
 // podKey is a Pod of a deployment: a Pod or a deployment that is created again under its name has
@@ -87,7 +94,7 @@ func NewReader(client *scrape.Client, config ReaderConfig, metrics *Metrics, log
 		ctx:     ctx,
 		cancel:  cancel,
 		slots:   semaphore.NewWeighted(int64(config.MaxInflight)),
-		flights: map[string]*flight{},
+		flights: map[string]*flights{},
 		pods:    map[podKey]*podState{},
 	}
 	metrics.heldReads = r.heldReads
@@ -111,8 +118,13 @@ func (r *Reader) Retain(fleet *discovery.Fleet) {
 		return
 	}
 	r.retained = fleet
+	r.prune()
+}
+
+// prune drops what is kept of Pods that the retained fleet does not have. The lock is held.
+func (r *Reader) prune() {
 	kept := make(map[podKey]*podState, len(r.pods))
-	for _, d := range fleet.Deployments {
+	for _, d := range r.retained.Deployments {
 		for i := range d.Pods {
 			key := podKey{identity(d), d.Pods[i].UID}
 			if state, known := r.pods[key]; known {
@@ -191,25 +203,41 @@ func (r *Reader) join(d *discovery.Deployment) *flight {
 	defer r.mu.Unlock()
 	now := time.Now()
 	key := identity(d)
-	if f, flying := r.flights[key]; flying && f.deployment == d && now.Sub(f.started) <= shareFor {
-		return f
+	all, flying := r.flights[key]
+	if flying && all.newest.deployment == d && now.Sub(all.newest.started) <= shareFor {
+		return all.newest
 	}
 	f := r.newFlight(d, now)
 	if r.closed {
 		close(f.done)
 		return f
 	}
-	r.flights[key] = f
+	if !flying {
+		all = &flights{slots: semaphore.NewWeighted(int64(r.config.Concurrency))}
+		r.flights[key] = all
+	}
+	all.newest = f
+	all.flying++
+	fleet := r.retained
 	r.running.Go(func() {
-		r.fly(f)
-		r.mu.Lock()
-		if r.flights[key] == f {
-			delete(r.flights, key)
-		}
-		r.mu.Unlock()
+		r.fly(f, all.slots)
+		r.land(key, all, fleet)
 		close(f.done)
 	})
 	return f
+}
+
+// land ends a flight that took off when the fleet was the retained one.
+func (r *Reader) land(key string, all *flights, fleet *discovery.Fleet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if all.flying--; all.flying == 0 {
+		delete(r.flights, key)
+	}
+	if r.retained != fleet {
+		// The flight may have read Pods that are gone since.
+		r.prune()
+	}
 }
 
 func (r *Reader) newFlight(d *discovery.Deployment, now time.Time) *flight {
@@ -225,31 +253,39 @@ func (r *Reader) newFlight(d *discovery.Deployment, now time.Time) *flight {
 		f.toRead = nil
 	}
 	f.results = make([]normalize.Result, len(f.toRead))
+	for i, p := range f.toRead {
+		if p.URL == "" {
+			f.results[i] = normalize.Failed(&p.Pod, normalize.NotAdvertised)
+		}
+	}
 	return f
 }
 
-// fly reads the flight's Pods. A read takes its slot of the process before it takes a goroutine, so
-// that what waits costs next to nothing.
-func (r *Reader) fly(f *flight) {
+// fly reads the flight's Pods. A read takes its slots, the deployment's and then the process's, before
+// it takes a goroutine, so that what waits costs next to nothing and keeps no slot from another
+// deployment.
+func (r *Reader) fly(f *flight, slots *semaphore.Weighted) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.config.SnapshotTimeout)
 	defer cancel()
-	var reads errgroup.Group
-	reads.SetLimit(r.config.Concurrency)
+	var reads sync.WaitGroup
 	for i, p := range f.toRead {
 		if p.URL == "" {
-			f.set(i, normalize.Failed(&p.Pod, normalize.NotAdvertised))
 			continue
 		}
-		if r.slots.Acquire(ctx, 1) != nil {
+		if slots.Acquire(ctx, 1) != nil {
 			break // The deadline: what is not read is assembled as such.
 		}
-		reads.Go(func() error {
+		if r.slots.Acquire(ctx, 1) != nil {
+			slots.Release(1)
+			break
+		}
+		reads.Go(func() {
+			defer slots.Release(1)
 			defer r.slots.Release(1)
 			f.set(i, r.read(ctx, f.deployment, p))
-			return nil
 		})
 	}
-	_ = reads.Wait() // No read returns an error: a failure is a result.
+	reads.Wait()
 	if len(f.toRead) > 0 {
 		r.metrics.collectionDuration.Observe(time.Since(f.started).Seconds())
 	}
