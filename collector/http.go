@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/md-exporter/md-exporter/discovery"
 )
@@ -125,11 +126,28 @@ func (h *Handler) collect(w http.ResponseWriter, r *http.Request, deployments []
 		registry.MustRegister(deadline)
 	}
 	registry.MustRegister(NewCollector(ctx, h.reader, deployments))
-	promhttp.HandlerFor(append(prometheus.Gatherers{registry}, more...), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(h.config.Logger.Handler(), slog.LevelError),
-		// One series that cannot be served costs itself, not the scrape.
-		ErrorHandling: promhttp.ContinueOnError,
+	gatherer := forgiving{append(prometheus.Gatherers{registry}, more...), h.config.Logger}
+	promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
+		// What a client does not take ends its answer: one line, and none unless it is asked for.
+		ErrorLog:      slog.NewLogLogger(h.config.Logger.Handler(), slog.LevelDebug),
+		ErrorHandling: promhttp.HTTPErrorOnError,
 	}).ServeHTTP(w, r)
+}
+
+// forgiving gathers so that a series that cannot be served costs itself, not the scrape.
+type forgiving struct {
+	prometheus.Gatherer
+	logger *slog.Logger
+}
+
+// Gather implements prometheus.Gatherer.
+func (f forgiving) Gather() ([]*dto.MetricFamily, error) {
+	families, err := f.Gatherer.Gather()
+	if err != nil && len(families) > 0 {
+		f.logger.Error("Some series cannot be served", "err", err)
+		err = nil
+	}
+	return families, err
 }
 
 // target is one element of Prometheus's HTTP service discovery.
