@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	selected, err := app.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "md-exporter: error: %v (see --help)\n", err)
+		fmt.Fprintf(stderr, "md-exporter: error: %v (see --help)\n", named(err, app, args))
 		return 1
 	}
 	for _, c := range commands {
@@ -65,4 +65,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	return 0
+}
+
+// named is the error of parsing the arguments, with the flag whose value is wrong: the value's own
+// error does not say where it stands.
+func named(err error, app *kingpin.Application, args []string) error {
+	parsed, parseErr := app.ParseContext(args)
+	if parseErr != nil {
+		return err // It is about the arguments themselves and names them.
+	}
+	for _, element := range parsed.Elements {
+		flag, ok := element.Clause.(*kingpin.FlagClause)
+		if !ok || element.Value == nil {
+			continue
+		}
+		if valueErr := flag.Model().Value.Set(*element.Value); valueErr != nil && valueErr.Error() == err.Error() {
+			return fmt.Errorf("--%s=%s: %w", flag.Model().Name, *element.Value, err)
+		}
+	}
+	return err
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -113,7 +115,25 @@ func (f *serveFlags) validate() error {
 	if err := web.Validate(*f.web.WebConfigFile); err != nil {
 		return fmt.Errorf("--web.config.file=%s: %w", *f.web.WebConfigFile, err)
 	}
+	for _, address := range *f.web.WebListenAddresses {
+		if err := validateAddress(address); err != nil {
+			return fmt.Errorf("--web.listen-address=%s: %w", address, err)
+		}
+	}
 	return nil
+}
+
+// validateAddress finds what is no address of a listener, before one is asked for.
+func validateAddress(address string) error {
+	if strings.HasPrefix(address, "vsock://") {
+		return nil // Checked where it is listened on.
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+	return err
 }
 
 func serveCommand(app *kingpin.Application) command {
