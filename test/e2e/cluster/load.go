@@ -157,6 +157,9 @@ func (l *loader) createOne(ctx context.Context, manifest *unstructured.Unstructu
 		l.mutex.Unlock()
 		object.SetOwnerReferences(references)
 	}
+	if err := completeTemplate(object); err != nil {
+		return err
+	}
 	client := l.cluster.Dynamic.Resource(resource).Namespace(object.GetNamespace())
 	created, err := client.Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
