@@ -608,9 +608,10 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Manifests.Run(ctx) }()
-		time.Sleep(10 * time.Second)
+		// Between two looks: at the instant of one, it could see the file half written.
+		time.Sleep(10*time.Second + pollInterval/2)
 		write(t, w.dir, map[string]string{"rest.yaml": strings.Join(all[1:], "---\n")})
-		time.Sleep(time.Second)
+		time.Sleep(pollInterval)
 		synctest.Wait()
 		if got := describe(w.Fleet()); got != whole {
 			t.Errorf("got  %s\nwant %s", got, whole)
