@@ -8,7 +8,7 @@ func Demo(seed uint64) []Deployment {
 			Namespace: "chat", Name: "qwen3-8b", Model: "Qwen/Qwen3-8B", Engine: VLLM,
 			Roles:  []Role{{Name: "server", Replicas: 3, Idle: 1}},
 			Router: VLLMRouter,
-			Load:   Load{RequestsPerSecond: 6, PromptTokens: 900, OutputTokens: 180, PrefixShare: 0.35, ErrorRate: 0.02, StreamingShare: 0.8, Seed: seed},
+			Load:   Load{RequestsPerSecond: 9, PromptTokens: 900, OutputTokens: 180, PrefixShare: 0.35, ErrorRate: 0.02, StreamingShare: 0.8, Seed: seed},
 		},
 		{
 			Namespace: "research", Name: "deepseek-r1", Model: "deepseek-ai/DeepSeek-R1", Engine: SGLang,
