@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,4 +146,41 @@ func serve(t *testing.T, ip string, handler http.HandlerFunc) net.Addr {
 	server.Start()
 	t.Cleanup(server.Close)
 	return listener.Addr()
+}
+
+// TestPrometheusBetween looks at a target's own clock: two servers ask in turn, half a second apart.
+func TestPrometheusBetween(t *testing.T) {
+	var mutex sync.Mutex
+	var asked []time.Time
+	target := serve(t, "127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		asked = append(asked, time.Now())
+		_, _ = fmt.Fprintln(w, "answer 42")
+	})
+	job := cluster.StaticJob("target", true, target.String())
+	first := cluster.StartPrometheus(t, nil, job)
+	cluster.StartPrometheusBetween(t, first, `up{job="target"}`, job)
+
+	mutex.Lock()
+	asked = nil
+	mutex.Unlock()
+	cluster.Eventually(t, settled, "eight scrapes", func(context.Context) error {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if len(asked) < 8 {
+			return fmt.Errorf("%d scrapes", len(asked))
+		}
+		return nil
+	})
+	mutex.Lock()
+	defer mutex.Unlock()
+	gaps := make([]time.Duration, 0, len(asked))
+	for i := range asked[1:] {
+		gaps = append(gaps, asked[i+1].Sub(asked[i]))
+	}
+	slices.Sort(gaps)
+	if median := gaps[len(gaps)/2]; median < 300*time.Millisecond || median > 700*time.Millisecond {
+		t.Errorf("the target is asked every %v", gaps)
+	}
 }
