@@ -169,13 +169,14 @@ func nameEnd(line []byte, from int) int {
 	return len(line)
 }
 
-// comment keeps the TYPE lines of the table's names: the first of each name stands.
+// comment keeps the TYPE lines of the table's names: the first of each name stands. A TYPE line is no
+// selected line: one without a type says nothing, and no row takes samples of a type that is unknown.
 func (p *Parser) comment(line []byte) {
 	rest, found := bytes.CutPrefix(bytes.TrimLeft(line[1:], " \t"), []byte("TYPE"))
-	if !found || len(rest) == 0 || rest[0] != ' ' && rest[0] != '\t' {
+	if !found || len(rest) == 0 || !isBlank(rest[0]) {
 		return
 	}
-	rest = bytes.TrimLeft(rest, " \t")
+	rest = trimBlank(rest)
 	end := nameEnd(rest, 0)
 	if _, selected := p.table.types[string(rest[:end])]; !selected {
 		return
@@ -240,10 +241,35 @@ func parseSample(line []byte, labels []label) (float64, []label, error) {
 		}
 		rest = behind
 	}
-	if rest = trimBlank(rest); len(rest) > 0 && rest[0] != '#' {
+	if !isExemplar(trimBlank(rest)) {
 		return 0, nil, fmt.Errorf("%s: more than a value and a timestamp", name)
 	}
 	return v, labels, nil
+}
+
+// isExemplar reports whether what stands behind a sample is nothing, or an exemplar of OpenMetrics:
+// # {label="value",…} value [timestamp].
+func isExemplar(in []byte) bool {
+	if len(in) == 0 {
+		return true
+	}
+	in, found := bytes.CutPrefix(in, []byte("#"))
+	if in = trimBlank(in); !found || len(in) == 0 || in[0] != '{' {
+		return false
+	}
+	_, in, err := parseLabels(in[1:], nil)
+	if err != nil {
+		return false
+	}
+	value, in := token(in)
+	if _, err := parseFloat(value); err != nil {
+		return false
+	}
+	timestamp, in := token(in)
+	if _, err := parseFloat(timestamp); err != nil && len(timestamp) > 0 {
+		return false
+	}
+	return len(trimBlank(in)) == 0
 }
 
 // parseLabels decodes what stands behind the opening brace, and returns what stands behind the closing one.
