@@ -34,7 +34,7 @@ test: ## Run every test that needs Go alone, with the race detector.
 fuzz: ## Fuzz what parses, half a minute each.
 	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./normalize
 	go test -run '^$$' -fuzz '^FuzzAgainstPeers$$' -fuzztime 30s ./normalize
-	go test -run '^$$' -fuzz '^FuzzManifests$$' -fuzztime 30s ./discovery
+	go test -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime 30s ./discovery
 
 .PHONY: bench
 bench: ## Measure reading a body beside its peers, and collecting.

@@ -1,0 +1,310 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/md-exporter/md-exporter/normalize"
+)
+
+// retries are apart from half a second to ten: a CRD that is installed late and an API server that is
+// back are seen soon, and a server in trouble is not pressed.
+var retries = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Second, Steps: 10, Factor: 2, Jitter: 0.5}
+
+// resourceWatch keeps the cluster's objects of one resource in one namespace up to date. It is the
+// store of a client-go reflector: the reflector lists and watches, the store keeps what is used of each
+// object and nothing else.
+type resourceWatch struct {
+	cluster   *Cluster
+	resource  schema.GroupVersionResource
+	namespace string
+	reflector *cache.Reflector
+
+	// Guarded by the cluster's lock.
+
+	// listed is true once the resource was listed whole.
+	listed bool
+	// trouble is why the last call failed, as a class; empty where it did not.
+	trouble string
+}
+
+// watch adds a resource's watch.
+func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, selector string, client any, expected runtime.Object, calls calls) {
+	w := &resourceWatch{cluster: c, resource: resource, namespace: namespace}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			list, err := calls.list(ctx, o)
+			w.outcome(ctx, "list", err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			o.LabelSelector = selector
+			initial := o.SendInitialEvents != nil && *o.SendInitialEvents
+			if !initial && w.troubled() {
+				// The server was away, and may be back without the data that the watch would go on from: it
+				// is listed anew.
+				w.outcome(ctx, "watch", nil)
+				return nil, apierrors.NewResourceExpired("the API server was away")
+			}
+			events, err := calls.watch(ctx, o)
+			if !initial || !apierrors.IsInvalid(err) {
+				// A server that cannot stream a list says so; the reflector then asks for it in pages.
+				w.outcome(ctx, "watch", err)
+			}
+			return events, err
+		},
+	}
+	backoff := retries
+	w.reflector = cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, client), expected, w,
+		cache.ReflectorOptions{Name: w.name(), Backoff: &backoff})
+	c.watches = append(c.watches, w)
+}
+
+func (w *resourceWatch) run(ctx context.Context) { w.reflector.RunWithContext(ctx) }
+
+// name is the resource with its group, such as replicasets.apps.
+func (w *resourceWatch) name() string { return w.resource.GroupResource().String() }
+
+func (w *resourceWatch) troubled() bool {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	return w.trouble != ""
+}
+
+// outcome notes how a call ended, and logs what changed: one line a change, not one an attempt.
+func (w *resourceWatch) outcome(ctx context.Context, verb string, err error) {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return // The end of the process, or a watch that is too old: neither is trouble.
+	}
+	trouble := ""
+	switch {
+	case err == nil:
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		trouble = "forbidden"
+	case apierrors.IsNotFound(err):
+		trouble = "not served"
+	default:
+		trouble = "unreachable"
+	}
+	w.cluster.mu.Lock()
+	before := w.trouble
+	w.trouble = trouble
+	w.cluster.mu.Unlock()
+	if trouble == before {
+		return
+	}
+	logger := w.cluster.logger.With("verb", verb, "resource", w.name())
+	if w.namespace != "" {
+		logger = logger.With("namespace", w.namespace)
+	}
+	switch trouble {
+	case "":
+		logger.Info("The API server serves the resource again", "was", before)
+	case "forbidden":
+		logger.Error("The API server forbids to "+verb+" "+w.name()+"; see the roles under deploy/exporter", "err", err)
+	case "not served":
+		logger.Warn("The API server does not serve "+w.name()+"; waiting until its CustomResourceDefinition is installed", "err", err)
+	default:
+		logger.Warn("The API server cannot be asked for "+w.name()+"; what is known of it stands", "err", err)
+	}
+}
+
+// cut is an object cut to what is used, with the metadata that the reflector's own stores go by.
+type cut struct {
+	metav1.ObjectMeta
+	// One of these is set, or none for an object that cannot be understood.
+	model *normalize.Deployment
+	pod   *pod
+	other *object
+}
+
+// Transformer implements cache.TransformingStore: a list is cut object by object as it streams in.
+func (w *resourceWatch) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) { return w.cut(obj), nil }
+}
+
+// cut cuts an object to what is used. One that cannot be understood costs itself alone.
+func (w *resourceWatch) cut(obj any) *cut {
+	switch o := obj.(type) {
+	case *cut:
+		return o
+	case *corev1.Pod:
+		return &cut{ObjectMeta: identityOf(o), pod: newPod(o)}
+	case *metav1.PartialObjectMetadata:
+		other := newObject(&o.ObjectMeta)
+		return &cut{ObjectMeta: identityOf(o), other: &other}
+	case *unstructured.Unstructured:
+		c := &cut{ObjectMeta: identityOf(o)}
+		var m modelDeployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m); err != nil {
+			w.cluster.logger.Error("ModelDeployment is not understood and left out",
+				"namespace", o.GetNamespace(), "modeldeployment", o.GetName(), "err", err)
+			return c
+		}
+		c.model = m.shape()
+		return c
+	default:
+		w.cluster.logger.Error("Unexpected object in a watch", "resource", w.name(), "type", fmt.Sprintf("%T", obj))
+		return &cut{}
+	}
+}
+
+// identityOf is the metadata that the reflector and its stores need.
+func identityOf(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:       o.GetNamespace(),
+		Name:            o.GetName(),
+		UID:             o.GetUID(),
+		ResourceVersion: o.GetResourceVersion(),
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (w *resourceWatch) Add(obj any) error {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	w.put(w.cut(obj))
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (w *resourceWatch) Update(obj any) error { return w.Add(obj) }
+
+// Delete implements cache.ReflectorStore.
+func (w *resourceWatch) Delete(obj any) error {
+	o, ok := obj.(metav1.Object)
+	if !ok {
+		return fmt.Errorf("deleted object of type %T has no metadata", obj)
+	}
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	w.remove(key{o.GetNamespace(), o.GetName()})
+	return nil
+}
+
+// Replace implements cache.ReflectorStore: the resource has been listed whole.
+func (w *resourceWatch) Replace(list []any, _ string) error {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	listed := make(map[key]bool, len(list))
+	for _, obj := range list {
+		c := w.cut(obj)
+		listed[key{c.Namespace, c.Name}] = true
+		w.put(c)
+	}
+	for _, k := range w.keys() {
+		if !listed[k] {
+			w.remove(k)
+		}
+	}
+	w.listed = true
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. There is nothing to do again.
+func (w *resourceWatch) Resync() error { return nil }
+
+// put keeps an object; one that changed nothing that is used changes no fleet.
+func (w *resourceWatch) put(c *cut) {
+	k, o := key{c.Namespace, c.Name}, w.cluster.objects
+	switch {
+	case c.model != nil:
+		set(w.cluster, o.modelDeployments, k, c.model)
+	case c.pod != nil:
+		set(w.cluster, o.pods, k, c.pod)
+	case c.other != nil && w.resource == replicaSetsResource:
+		set(w.cluster, o.replicaSets, k, c.other)
+	case c.other != nil:
+		set(w.cluster, o.deployments, k, c.other)
+	default:
+		w.remove(k)
+	}
+}
+
+func set[T any](c *Cluster, objects map[key]*T, k key, object *T) {
+	if before, known := objects[k]; !known || !reflect.DeepEqual(before, object) {
+		objects[k] = object
+		c.changed = true
+	}
+}
+
+// remove drops an object.
+func (w *resourceWatch) remove(k key) {
+	o := w.cluster.objects
+	switch w.resource {
+	case modelDeploymentsResource:
+		delete(o.modelDeployments, k)
+	case podsResource:
+		delete(o.pods, k)
+	case replicaSetsResource:
+		delete(o.replicaSets, k)
+	case deploymentsResource:
+		delete(o.deployments, k)
+	}
+	w.cluster.changed = true
+}
+
+// keys are the objects that are kept of the resource in the watch's namespace.
+func (w *resourceWatch) keys() []key {
+	o := w.cluster.objects
+	switch w.resource {
+	case modelDeploymentsResource:
+		return keysIn(o.modelDeployments, w.namespace)
+	case podsResource:
+		return keysIn(o.pods, w.namespace)
+	case replicaSetsResource:
+		return keysIn(o.replicaSets, w.namespace)
+	default:
+		return keysIn(o.deployments, w.namespace)
+	}
+}
+
+func keysIn[T any](objects map[key]T, namespace string) []key {
+	var keys []key
+	for k := range objects {
+		if namespace == "" || k.namespace == namespace {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// debugSink is a log sink that says at debug level whatever is said.
+func debugSink(logger *slog.Logger) logr.LogSink {
+	return logr.FromSlogHandler(debugHandler{logger.Handler()}).GetSink()
+}
+
+// debugHandler lowers every record to debug level.
+type debugHandler struct{ slog.Handler }
+
+func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
+	return h.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{h.Handler.WithGroup(name)}
+}
