@@ -74,7 +74,7 @@ func demo(ctx context.Context, env environment, flags *serveFlags, seed uint64) 
 	if err := describe(env.stdout, fleet, manifests, (*flags.web.WebListenAddresses)[0]); err != nil {
 		return err
 	}
-	return serve(ctx, promslog.New(env.log), flags, []string{manifests})
+	return serve(ctx, promslog.New(env.log), flags, &sourceFlags{manifests: []string{manifests}})
 }
 
 // describe says what runs where, and what to look at.

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/md-exporter/md-exporter/collector"
-	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
 	"github.com/md-exporter/md-exporter/scrape"
 )
@@ -139,18 +138,14 @@ func validateAddress(address string) error {
 func serveCommand(app *kingpin.Application) command {
 	cmd := app.Command("serve", "Collect and serve the deployments' series.").Default()
 	flags := addServeFlags(cmd)
-	manifests := cmd.Flag("manifests", "File or folder of ModelDeployments, Pods, ReplicaSets and Deployments, as kubectl get -o yaml writes them; read again when it changes (repeatable).").
-		PlaceHolder("PATH").Strings()
+	source := addSourceFlags(cmd)
 	return command{cmd, func(ctx context.Context, env environment) error {
-		if len(*manifests) == 0 {
-			return errors.New("--manifests=PATH is needed: there is nothing to collect")
-		}
-		return serve(ctx, promslog.New(env.log), flags, *manifests)
+		return serve(ctx, promslog.New(env.log), flags, source)
 	}}
 }
 
-// serve collects the manifests' deployments until the context ends.
-func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, manifests []string) error {
+// serve collects the source's deployments until the context ends.
+func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, sources *sourceFlags) error {
 	if err := flags.validate(); err != nil {
 		return err
 	}
@@ -166,7 +161,7 @@ func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, manifest
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("md_exporter"),
 	)
-	source, err := discovery.NewManifests(manifests, logger, registry)
+	source, err := sources.open(logger, registry)
 	if err != nil {
 		return err
 	}
