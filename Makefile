@@ -26,6 +26,12 @@ run: ## Run the exporter over a simulated fleet on this machine.
 build: ## Build a static ./md-exporter.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o md-exporter ./cmd/md-exporter
 
+IMAGE ?= md-exporter/md-exporter:$(VERSION)
+
+.PHONY: image
+image: ## Build the container image (needs docker).
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) -t $(IMAGE) .
+
 .PHONY: test
 test: ## Run every test that needs Go alone, with the race detector.
 	go test -race ./...
@@ -35,6 +41,10 @@ fuzz: ## Fuzz what parses, half a minute each.
 	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./normalize
 	go test -run '^$$' -fuzz '^FuzzAgainstPeers$$' -fuzztime 30s ./normalize
 	go test -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime 30s ./discovery
+
+.PHONY: e2e
+e2e: ## Build the real etcd, kube-apiserver and Prometheus once, and run the exporter against them.
+	cd test/e2e && go run ./build && go test -count=1 -timeout 60m ./...
 
 .PHONY: bench
 bench: ## Measure reading a body beside its peers, and collecting.
