@@ -44,9 +44,10 @@ func StartPrometheusBetween(t testing.TB, first *Prometheus, selector string, jo
 	for try := range phaseTries {
 		p := StartPrometheus(t, map[string]string{"replica": fmt.Sprintf("between-%d", try)}, jobs...)
 		if apart := p.Phase(t, selector) - reference; math.Abs(math.Abs(apart)-0.5) <= phaseTolerance {
+			t.Logf("the %d. server fits", try+1)
 			return p
 		}
-		p.Stop(t)
+		p.process.Kill()
 	}
 	t.Fatalf("none of %d Prometheus servers scrapes %s between the scrapes of the first", phaseTries, selector)
 	return nil

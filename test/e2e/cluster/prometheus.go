@@ -107,6 +107,8 @@ func StartPrometheus(t testing.TB, externalLabels map[string]string, jobs ...Job
 		"--config.file=" + p.config,
 		"--storage.tsdb.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + address,
+		// Targets found are scraped from the next half second on, not after five (a hidden flag).
+		"--scrape.discovery-reload-interval=500ms",
 	}})
 	client, err := api.NewClient(api.Config{Address: p.URL})
 	if err != nil {
