@@ -2,6 +2,7 @@ package normalize
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -80,8 +81,8 @@ func FuzzObserve(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second string) {
 		for _, table := range sourceTables {
-			for name, s := range table.shapes {
-				h := new(History)
+			for _, name := range slices.Sorted(maps.Keys(table.shapes)) {
+				s, h := table.shapes[name], new(History)
 				var r Result
 				for i, text := range []string{first, second} {
 					values, err := TableOf(s.deployment, s.pod).Parse([]byte(text))
