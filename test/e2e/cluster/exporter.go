@@ -38,7 +38,7 @@ var exporterBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(root, ".cache", "bin", "md-exporter")
-	cmd := exec.Command("go", "build", "-race=false", "-o", path, "./cmd/md-exporter")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-race=false", "-o", path, "./cmd/md-exporter")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the exporter: %w\n%s", err, out)

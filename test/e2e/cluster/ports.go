@@ -32,7 +32,7 @@ func FreePort(t testing.TB) int {
 		if portsTaken[port] {
 			continue
 		}
-		l, err := net.Listen("tcp", loopback(port))
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", loopback(port))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

@@ -58,7 +58,8 @@ func start(t testing.TB, c command) *Process {
 	if err != nil {
 		t.Fatalf("start %s: %v", c.name, err)
 	}
-	cmd := exec.Command(c.path, c.args...)
+	// No context ends it, but its owner's cleanup: a test's context ends before its cleanups run.
+	cmd := exec.CommandContext(context.Background(), c.path, c.args...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -207,7 +208,7 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		if _, ok := err.(final); ok {
+		if stop := (final{}); errors.As(err, &stop) {
 			return err
 		}
 		// A check that the deadline cut says less than the one before it.
