@@ -259,6 +259,7 @@ func TestReasonOrder(t *testing.T) {
 		{"idle before no_queries", single, enginePod(RoleServer), twice(still+prefix(5, 10), still+prefix(5, 10)), "local-prefix", "idle_window"},
 		{"idle before no_observations", single, enginePod(RoleServer), twice(still+hist(itl, 1, 1), still+hist(itl, 1, 1)), itl, "idle_window"},
 		{"idle for SGLang's caches", sgl, enginePod(RoleServer), twice(sglStill+modes(1, 1, 1, 1), sglStill+modes(1, 1, 1, 1)), "device-prefix", "idle_window"},
+		{"a first token that took no time is a request", single, enginePod(RoleServer), twice(still+hist(itl, 1, 1), hist(ttft, 1, 2)+hist(itl, 1, 1)), itl, "no_observations"},
 		{"idle is not known without TTFT's baseline", single, enginePod(RoleServer), twice(hist(itl, 1, 1), still+hist(itl, 1, 1)), itl, "no_observations"},
 		{"idle is not known over a reset of TTFT", single, enginePod(RoleServer), twice(hist(ttft, 2, 2)+hist(itl, 1, 1), still+hist(itl, 1, 1)), itl, "no_observations"},
 		{"idle is not known where TTFT is not read", sglPair, enginePod(RolePrefill), twice(sglStill+modes(1, 1, 1, 1), sglStill+modes(1, 1, 1, 1)), "device-prefix", "no_queries"},

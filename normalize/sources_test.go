@@ -503,6 +503,33 @@ func TestSourcesComplete(t *testing.T) {
 	}
 }
 
+// TestSourcesListed: Sources lists every row of every table, by supplier, with the series of its cases.
+func TestSourcesListed(t *testing.T) {
+	rows := 0
+	for _, s := range sourceTables {
+		rows += len(tableNamed(t, s.name).rows)
+	}
+	sources := Sources()
+	if len(sources) != rows {
+		t.Errorf("%d sources, want %d", len(sources), rows)
+	}
+	for _, source := range sources {
+		table, found := strings.CutSuffix(source.Supplier, " (PD mode)")
+		if found {
+			table += "-pd"
+		}
+		if want := tableNamed(t, table).scope; source.Scope != want {
+			t.Errorf("%+v: want scope %q", source, want)
+		}
+		if !slices.ContainsFunc(casesOf(table), func(c sourceCase) bool {
+			lines := slices.Collect(maps.Values(c.gives))
+			return c.name == string(source.Field) && strings.HasSuffix(lines[0], "("+source.Series+")")
+		}) {
+			t.Errorf("no case has %+v", source)
+		}
+	}
+}
+
 // TestFieldUnits holds the units to the document's (DESIGN §9), and the sections to the specification.
 func TestFieldUnits(t *testing.T) {
 	want := map[Field]FieldInfo{}

@@ -74,6 +74,10 @@ func TestWindow(t *testing.T) {
 		{"a read that is not newer is not held", windows, []step{
 			{0, "0", "first_sample"}, {0, "1", "first_sample"}, {10, "10", "10 in 10s"}, {10, "11", "11 in 10s"}, {5, "7", "7 in 5s"}, {20, "20", "10 in 10s"},
 		}},
+		// With Min 0 the last read alone is held: one of the same instant has none before it.
+		{"a read that is not newer is not held, Min 0", short, []step{
+			{0, "0", "first_sample"}, {10, "10", "10 in 10s"}, {10, "11", "first_sample"}, {20, "20", "10 in 10s"},
+		}},
 		{"a read older than all has no baseline", windows, []step{{10, "5", "first_sample"}, {5, "4", "first_sample"}, {20, "6", "1 in 10s"}}},
 
 		{"a reset is reported once, and then there is a baseline again", windows, []step{
