@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -206,14 +207,21 @@ func labelsOf(pairs []*dto.LabelPair) map[string]string {
 // quotedName finds a label name in quotes, which only the later text format has.
 var quotedName = regexp.MustCompile(`[{,][ \t]*[a-zA-Z0-9_]*"`)
 
-// lenient takes a line apart loosely: labels, value, and whatever a timestamp and an exemplar are.
-var lenient = regexp.MustCompile(`(?s)^` + fuzzed + `[ \t\r]*(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t\r]*([^ \t\r]+)[ \t\r]*([^ \t\r#][^ \t\r]*)?[ \t\r]*(#.*)?$`)
+// lenient takes a line apart: labels, value, a word for a timestamp, and an exemplar.
+var lenient = func() *regexp.Regexp {
+	const blank, labels, word = `[ \t\r]*`, `\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}`, `[^ \t\r#][^ \t\r]*`
+	return regexp.MustCompile(`(?s)^` + fuzzed + blank + `(` + labels + `)?` + blank + `(` + word + `)` + blank + `(` + word + `)?` + blank +
+		`(?:#` + blank + labels + blank + word + blank + `(?:` + word + `)?` + blank + `)?$`)
+}()
 
 // plain rewrites a line without what we allow beyond expfmt: carriage returns as blanks, blanks at the
 // end, timestamps that are no integers, exemplars.
 func plain(line string) (string, bool) {
 	m := lenient.FindStringSubmatch(line)
 	if m == nil {
+		return "", false
+	}
+	if _, err := strconv.ParseFloat(m[3], 64); err != nil && m[3] != "" {
 		return "", false
 	}
 	quoted, escaped := false, false
