@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
 	"github.com/md-exporter/md-exporter/simulate"
@@ -48,44 +46,35 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// rendered collects snapshots that are there already.
-type rendered []normalize.Snapshot
-
-func (rendered) Describe(descs chan<- *prometheus.Desc) { (&Collector{}).Describe(descs) }
-
-func (r rendered) Collect(metrics chan<- prometheus.Metric) {
-	for i := range r {
-		render(&r[i], func(s *Series, value float64, labels ...string) {
-			metrics <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, value, labels...)
-		})
-	}
-}
-
-// Rendering 1,000 snapshots, each of two vLLM servers with every value, through a registry of its own.
+// Rendering 1,000 snapshots, each of two vLLM servers with every value, through a registry: what is read
+// is there already.
 func BenchmarkRender(b *testing.B) {
-	snapshots := make(rendered, 1000)
-	var histories [2]normalize.History
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range snapshots {
-		d := vllmServing(fmt.Sprintf("m%03d", i), serverPod("server-0", ""), serverPod("server-1", ""))
-		c := normalize.Collection{Deployment: &d.Deployment, At: at, Started: at}
+	var fleet []*discovery.Deployment
+	for i := range 1000 {
+		fleet = append(fleet, vllmServing(fmt.Sprintf("m%03d", i), serverPod("server-0", "http://127.0.0.1"), serverPod("server-1", "http://127.0.0.1")))
+	}
+	e := newExporter(b, settings{}, fleet...)
+	at := time.Now()
+	config := normalize.WindowConfig{MaxAge: time.Minute}
+	for i, d := range fleet {
+		f := e.reader.newFlight(d, at.Add(time.Hour)) // It stays one to share.
 		for p := range d.Pods {
 			pod := &d.Pods[p].Pod
-			values, err := normalize.TableOf(&d.Deployment, pod).Parse([]byte(vllmBody(i + 1)))
-			if err != nil {
-				b.Fatal(err)
+			var history normalize.History
+			for n := 1; n <= 2; n++ {
+				values, err := normalize.TableOf(&d.Deployment, pod).Parse([]byte(vllmBody((i + 1) * n)))
+				if err != nil {
+					b.Fatal(err)
+				}
+				f.set(p, history.Observe(&d.Deployment, pod, values, at.Add(time.Duration(n)*time.Second), config))
 			}
-			c.Owned = append(c.Owned, pod)
-			c.Results = append(c.Results, histories[p].Observe(&d.Deployment, pod, values, at.Add(time.Duration(i)*time.Second),
-				normalize.WindowConfig{MaxAge: time.Minute}))
 		}
-		snapshots[i] = c.Snapshot()
+		close(f.done)
+		e.reader.flights[identity(d)] = &flights{newest: f}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(snapshots)
-		families, err := registry.Gather()
+		families, err := e.gatherer(b, fleet).Gather()
 		if err != nil || len(families) < 20 {
 			b.Fatalf("%d families, %v", len(families), err)
 		}

@@ -104,32 +104,13 @@ func TestDocumentedSeries(t *testing.T) {
 	var names []string
 	for _, s := range AllSeries() {
 		names = append(names, s.Name)
-		field, sources := "—", []string{}
-		for key, series := range gaugeSeries {
-			if series == s {
-				field, sources = quoted([]string{string(key.field)}, ""), sourcesOf(key)
-			}
-		}
-		for key, series := range sampleSeries {
-			if series.Series == s {
-				field, sources = quoted([]string{string(key.field)}, ""), sourcesOf(key)
-			}
-		}
-		if i := slices.Index([]*Series{cacheRatioSeries, cacheHitsSeries, cacheQueriesSeries}, s); i >= 0 {
-			field = quoted([]string{[]string{"rate", "hits", "queries"}[i]}, "")
-			for _, info := range normalize.Fields() {
-				if info.Section == normalize.CacheHits {
-					sources = append(sources, sourcesOf(fieldKey{normalize.ScopeEngine, info.Field})...)
-				}
-			}
-			sources = slices.Compact(sources)
-		}
+		field, sources := fieldOf(strings.TrimPrefix(s.Name, "modeldeployment_"))
 		row := documented[s.Name]
 		for column, want := range map[string]string{
 			"Type":           "gauge",
 			"Unit":           s.Unit,
 			"Further labels": quoted(withoutCommon(s.Labels), ", "),
-			"Field":          field,
+			"Field":          quoted(field, ""),
 			"Source":         quoted(sources, "<br>"),
 			"What it says":   s.Help,
 		} {
@@ -146,15 +127,34 @@ func TestDocumentedSeries(t *testing.T) {
 	sameNames(t, "series", slices.Collect(maps.Keys(documented)), names)
 }
 
-// sourcesOf are the series that supply a field, sorted by supplier.
-func sourcesOf(key fieldKey) []string {
-	var sources []string
+// fieldOf is the field that a series is of, by the contract, and the sources of that; none for what
+// is no field's.
+func fieldOf(series string) (field, sources []string) {
+	scope := normalize.ScopeEngine
+	if strings.HasPrefix(series, "router_") {
+		scope = normalize.ScopeRouter
+	}
+	name := fieldByHand(series, nil)
+	if name == "" && !strings.HasPrefix(series, "cache_") {
+		return nil, nil
+	}
 	for _, s := range normalize.Sources() {
-		if s.Scope == key.scope && s.Field == key.field && !slices.Contains(sources, s.Series) {
+		isOne := s.Field == normalize.Field(name)
+		if name == "" {
+			isOne = s.Field.Info().Section == normalize.CacheHits
+		}
+		if isOne && s.Scope == scope && !slices.Contains(sources, s.Series) {
 			sources = append(sources, s.Series)
 		}
 	}
-	return sources
+	if name != "" {
+		return []string{string(name)}, sources
+	}
+	// The page goes by the caches' order: vLLM's first.
+	slices.SortStableFunc(sources, func(a, b string) int { return strings.Compare(b[:1], a[:1]) })
+	return []string{map[string]string{
+		"cache_hit_ratio": "rate", "cache_window_hit_tokens": "hits", "cache_window_query_tokens": "queries",
+	}[series]}, sources
 }
 
 // withoutCommon leaves out the labels that every series has.
@@ -164,13 +164,17 @@ func withoutCommon(labels []string) []string {
 	})
 }
 
-// Every source that the tables read has a series to go to: a value without one would end the process.
+// Every source that the tables read has a series to go to.
 func TestEverySourceHasASeries(t *testing.T) {
+	supplied := map[string]bool{}
+	for _, s := range AllSeries() {
+		_, sources := fieldOf(strings.TrimPrefix(s.Name, "modeldeployment_"))
+		for _, source := range sources {
+			supplied[source] = true
+		}
+	}
 	for _, s := range normalize.Sources() {
-		key := fieldKey{s.Scope, s.Field}
-		inCaches := s.Scope == normalize.ScopeEngine && s.Field.Info().Section == normalize.CacheHits
-		_, inSamples := sampleSeries[key]
-		if n := slices.Index([]bool{inCaches, inSamples, gaugeSeries[key] != nil}, true); n < 0 {
+		if !supplied[s.Series] {
 			t.Errorf("%s of %s has no series", s.Field, s.Supplier)
 		}
 	}

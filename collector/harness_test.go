@@ -139,7 +139,7 @@ func (e *exporter) ask(t testing.TB, target string, header ...string) *httptest.
 }
 
 // scrape is one scrape, and what it says.
-func (e *exporter) scrape(t testing.TB, target string, header ...string) answer {
+func (e *exporter) scrape(t testing.TB, target string, header ...string) scraped {
 	t.Helper()
 	w := e.ask(t, target, header...)
 	if w.Code != http.StatusOK {
@@ -148,10 +148,10 @@ func (e *exporter) scrape(t testing.TB, target string, header ...string) answer 
 	return parse(t, w.Body.Bytes())
 }
 
-// answer is an exposition, parsed as Prometheus's own library parses it.
-type answer map[string]*dto.MetricFamily
+// scraped is an exposition, parsed as Prometheus's own library parses it.
+type scraped map[string]*dto.MetricFamily
 
-func parse(t testing.TB, body []byte) answer {
+func parse(t testing.TB, body []byte) scraped {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
@@ -171,7 +171,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 }
 
 // find returns the series of the name with these labels, pairs of name and value, among its own.
-func (a answer) find(name string, labels ...string) []*dto.Metric {
+func (a scraped) find(name string, labels ...string) []*dto.Metric {
 	var found []*dto.Metric
 next:
 	for _, m := range a[name].GetMetric() {
@@ -187,7 +187,7 @@ next:
 }
 
 // value is the one series of the name with these labels.
-func (a answer) value(t testing.TB, name string, labels ...string) float64 {
+func (a scraped) value(t testing.TB, name string, labels ...string) float64 {
 	t.Helper()
 	found := a.find(name, labels...)
 	if len(found) != 1 {
@@ -205,7 +205,7 @@ func valueOf(m *dto.Metric) float64 {
 
 // missing are the deployment's missing entries, each as "pod source reason", or "source reason" without
 // a Pod.
-func (a answer) missing(deployment string) []string {
+func (a scraped) missing(deployment string) []string {
 	entries := []string{}
 	for _, m := range a.find("modeldeployment_missing_info", "modeldeployment", deployment) {
 		l := labelsOf(m)
@@ -298,7 +298,7 @@ func receive[T any](t testing.TB, c <-chan T, what string) T {
 // gatherer gathers the deployments' series alone.
 func (e *exporter) gatherer(t testing.TB, deployments []*discovery.Deployment) prometheus.Gatherer {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
+	registry := prometheus.NewRegistry()
 	registry.MustRegister(NewCollector(t.Context(), e.reader, deployments))
 	return registry
 }

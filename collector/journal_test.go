@@ -114,7 +114,7 @@ var (
 type journal struct {
 	t     *testing.T
 	fleet *simulate.Fleet
-	got   answer
+	got   scraped
 }
 
 // window is what the Pod's server stated at the two scrapes.
