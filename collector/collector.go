@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
@@ -34,16 +35,39 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. A label value that no exposition can carry costs its own
 // series alone.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	emit := func(s *Series, value float64, labels ...string) {
-		metric, err := prometheus.NewConstMetric(s.desc, prometheus.GaugeValue, value, labels...)
-		if err != nil {
-			metric = prometheus.NewInvalidMetric(s.desc, err)
+	snapshots := c.snapshots()
+	for _, s := range all {
+		for i := range snapshots {
+			s.rows(&snapshots[i], func(value float64, labels ...string) {
+				metric, err := prometheus.NewConstMetric(s.desc, prometheus.GaugeValue, value, labels...)
+				if err != nil {
+					metric = prometheus.NewInvalidMetric(s.desc, err)
+				}
+				metrics <- metric
+			})
 		}
-		metrics <- metric
 	}
-	for _, snapshot := range c.snapshots() {
-		render(&snapshot, emit)
+}
+
+// Encode collects like Collect and writes the series family by family, sorted by name. A registry would
+// hold every series of every deployment at once, which for a thousand deployments is a hundred
+// megabytes.
+func (c *Collector) Encode(to expfmt.Encoder) error {
+	snapshots := c.snapshots()
+	var family familyBuilder
+	for _, s := range all {
+		family.reset(s)
+		for i := range snapshots {
+			s.rows(&snapshots[i], family.add)
+		}
+		if len(family.Metric) == 0 {
+			continue
+		}
+		if err := to.Encode(&family.MetricFamily); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // snapshots reads the deployments side by side, so that a slow one costs another nothing.

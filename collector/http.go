@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/md-exporter/md-exporter/discovery"
 )
@@ -113,7 +111,6 @@ func (h *Handler) fleet() *discovery.Fleet {
 // collect answers with the deployments' series, and then what the other gatherers have.
 func (h *Handler) collect(w http.ResponseWriter, r *http.Request, deployments []*discovery.Deployment, more ...prometheus.Gatherer) {
 	ctx := r.Context()
-	registry := prometheus.NewRegistry()
 	if timeout := scrapeTimeout(r.Header, h.config.TimeoutOffset); timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -123,31 +120,38 @@ func (h *Handler) collect(w http.ResponseWriter, r *http.Request, deployments []
 			Help: "How long this request had for collecting, by the scrape timeout that it named.",
 		})
 		deadline.Set(timeout.Seconds())
+		registry := prometheus.NewRegistry()
 		registry.MustRegister(deadline)
+		more = append(more, registry)
 	}
-	registry.MustRegister(NewCollector(ctx, h.reader, deployments))
-	gatherer := forgiving{append(prometheus.Gatherers{registry}, more...), h.config.Logger}
-	promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
-		// What a client does not take ends its answer: one line, and none unless it is asked for.
-		ErrorLog:      slog.NewLogLogger(h.config.Logger.Handler(), slog.LevelDebug),
-		ErrorHandling: promhttp.HTTPErrorOnError,
-	}).ServeHTTP(w, r)
+	reply := newReply(w, r)
+	err := NewCollector(ctx, h.reader, deployments).Encode(reply)
+	for _, gatherer := range more {
+		if err == nil {
+			err = h.encode(reply, gatherer)
+		}
+	}
+	if err == nil {
+		err = reply.Close()
+	}
+	if err != nil {
+		// The client does not take it: nothing can be told, and nobody else is harmed.
+		h.config.Logger.Debug("Answer was not taken", "path", r.URL.Path, "err", err)
+	}
 }
 
-// forgiving gathers so that a series that cannot be served costs itself, not the scrape.
-type forgiving struct {
-	prometheus.Gatherer
-	logger *slog.Logger
-}
-
-// Gather implements prometheus.Gatherer.
-func (f forgiving) Gather() ([]*dto.MetricFamily, error) {
-	families, err := f.Gatherer.Gather()
-	if err != nil && len(families) > 0 {
-		f.logger.Error("Some series cannot be served", "err", err)
-		err = nil
+// encode writes what a gatherer has. A series that cannot be gathered costs itself alone.
+func (h *Handler) encode(reply *reply, gatherer prometheus.Gatherer) error {
+	families, err := gatherer.Gather()
+	if err != nil {
+		h.config.Logger.Error("Some series cannot be served", "err", err)
 	}
-	return families, err
+	for _, family := range families {
+		if err := reply.Encode(family); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // target is one element of Prometheus's HTTP service discovery.

@@ -573,7 +573,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.seen = found
-	if _, err := w.Manifests.decode(found); err == nil || w.seen != nil {
+	if _, err := w.decode(found); err == nil || w.seen != nil {
 		t.Errorf("error %v, and the attempt would not be repeated", err)
 	}
 	write(t, w.dir, map[string]string{"a.yaml": deploymentYAML})

@@ -9,7 +9,7 @@ import (
 )
 
 // copyBuffer is what a read holds of its body: little, since thousands may be in flight.
-const copyBuffer = 16 << 10
+const copyBuffer = 8 << 10
 
 // wireReader reads a body as it is on the wire, up to a limit, and keeps the failure of the wire
 // apart from the failures of what decodes it.

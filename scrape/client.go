@@ -24,8 +24,9 @@ const (
 	DefaultTimeout = 2 * time.Second
 	// DefaultMaxBodyBytes is several times the largest exposition seen from an engine or router.
 	DefaultMaxBodyBytes = 1 << 20
-	// DefaultMaxIdleConns keeps a connection to each Pod of all but the largest fleets.
-	DefaultMaxIdleConns = 2048
+	// DefaultMaxIdleConns keeps a connection to each Pod of all but the largest fleets; each holds some
+	// fifteen kilobytes.
+	DefaultMaxIdleConns = 1024
 	// DefaultIdleConnTimeout outlasts the usual scrape intervals, one of two minutes included.
 	DefaultIdleConnTimeout = 150 * time.Second
 )
@@ -35,6 +36,8 @@ const (
 	maxIdleConnsPerHost = 2
 	// No engine or router answers with more than a few hundred bytes of headers.
 	maxHeaderBytes = 64 << 10
+	// What a connection holds while it waits: little, since there are thousands.
+	connBuffer = 2 << 10
 	// A short error body is read out so that its connection can be used again; a longer one costs
 	// more than a new connection.
 	maxDrainBytes = 4 << 10
@@ -113,6 +116,8 @@ func NewClient(cfg Config) (*Client, error) {
 		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
 		IdleConnTimeout:        orDefault(cfg.IdleConnTimeout, DefaultIdleConnTimeout),
 		MaxResponseHeaderBytes: maxHeaderBytes,
+		ReadBufferSize:         connBuffer,
+		WriteBufferSize:        connBuffer / 2,
 	}
 	return c, nil
 }

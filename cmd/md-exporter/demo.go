@@ -66,7 +66,7 @@ func demo(ctx context.Context, env environment, flags *serveFlags, seed uint64) 
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // what cannot be removed is in the temporary folder
 	manifests := filepath.Join(folder, "fleet.yaml")
 	if err := os.WriteFile(manifests, fleet.Manifests(), 0o600); err != nil {
 		return err

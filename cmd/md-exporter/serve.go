@@ -58,13 +58,13 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveFlags {
 	cmd.Flag("scrape.timeout-offset", "What a request's deadline leaves of the scrape timeout that Prometheus sends.").
 		Default("500ms").DurationVar(&f.timeoutOffset)
 	cmd.Flag("scrape.concurrency", "Fetches at once for one deployment.").
-		Default(fmt.Sprint(collector.DefaultConcurrency)).IntVar(&f.reader.Concurrency)
+		Default(strconv.Itoa(collector.DefaultConcurrency)).IntVar(&f.reader.Concurrency)
 	cmd.Flag("scrape.max-inflight", "Fetches at once in the process.").
-		Default(fmt.Sprint(collector.DefaultMaxInflight)).IntVar(&f.reader.MaxInflight)
+		Default(strconv.Itoa(collector.DefaultMaxInflight)).IntVar(&f.reader.MaxInflight)
 	cmd.Flag("scrape.max-pods", "Pods read of one deployment.").
-		Default(fmt.Sprint(collector.DefaultMaxPods)).IntVar(&f.reader.MaxPods)
+		Default(strconv.Itoa(collector.DefaultMaxPods)).IntVar(&f.reader.MaxPods)
 	cmd.Flag("scrape.max-body-bytes", "Bytes read of one Pod's exposition, after decompression.").
-		Default(fmt.Sprint(scrape.DefaultMaxBodyBytes)).Int64Var(&f.scrape.MaxBodyBytes)
+		Default(strconv.Itoa(scrape.DefaultMaxBodyBytes)).Int64Var(&f.scrape.MaxBodyBytes)
 	cmd.Flag("scrape.tls-config-file", "File with a Prometheus tls_config for https Pods: CA, client certificate, minimum version.").
 		PlaceHolder("FILE").StringVar(&f.tlsConfigFile)
 	cmd.Flag("snapshot.timeout", "Limit of reading one deployment.").
