@@ -38,8 +38,9 @@ test: ## Run every test that needs Go alone, with the race detector.
 
 .PHONY: fuzz
 fuzz: ## Fuzz what parses, half a minute each.
-	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s ./normalize
-	go test -run '^$$' -fuzz '^FuzzAgainstPeers$$' -fuzztime 30s ./normalize
+	for target in FuzzParse FuzzObserve FuzzExpfmt FuzzTextparse; do \
+		go test -run '^$$' -fuzz "^$$target$$" -fuzztime 30s ./normalize || exit 1; \
+	done
 	go test -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime 30s ./discovery
 
 .PHONY: e2e

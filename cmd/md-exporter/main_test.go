@@ -1,0 +1,132 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is wrong is one line that names it, and nothing listens.
+func TestWrongArguments(t *testing.T) {
+	good := "--manifests=" + t.TempDir()
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	broken := write(t, "broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n")
+	second := write(t, "second.yaml", "kind: Pod\napiVersion: v1\nmetadata: {name: a}\n---\nkind: Pod\napiVersion: v1\nmetadata: {namespace: ns}\n")
+	scalar := write(t, "scalar.yaml", "just text\n")
+	mistyped := write(t, "mistyped.json", `{"apiVersion":"worker.gpustack.ai/v1alpha1","kind":"ModelDeployment","metadata":{"name":"m"},"spec":{"roles":7}}`)
+	skips := write(t, "skips.yaml", "insecure_skip_verify: true\n")
+	web := write(t, "web.yaml", "tls_server_config: {cert_file: nowhere.pem, key_file: nowhere.key}\n")
+	for _, row := range []struct {
+		args  string
+		names string
+	}{
+		{"", "--manifests"},
+		{"serve", "--manifests"},
+		{"nosuch", "nosuch"},
+		{"serve more", "more"},
+		{"--nosuch", "--nosuch"},
+		{"--manifests", "--manifests"},
+
+		{good + " --web.max-requests=many", "--web.max-requests=many"},
+		{good + " --web.max-requests=0", "--web.max-requests"},
+		{good + " --scrape.timeout=2", "--scrape.timeout=2"},
+		{good + " --scrape.timeout=0s", "--scrape.timeout"},
+		{good + " --scrape.timeout=-1s", "--scrape.timeout"},
+		{good + " --scrape.timeout-offset=-1ms", "--scrape.timeout-offset"},
+		{good + " --scrape.timeout-offset=soon", "--scrape.timeout-offset=soon"},
+		{good + " --scrape.concurrency=0", "--scrape.concurrency"},
+		{good + " --scrape.concurrency=1.5", "--scrape.concurrency=1.5"},
+		{good + " --scrape.max-inflight=-1", "--scrape.max-inflight"},
+		{good + " --scrape.max-pods=0", "--scrape.max-pods"},
+		{good + " --scrape.max-body-bytes=0", "--scrape.max-body-bytes"},
+		{good + " --scrape.max-body-bytes=1MiB", "--scrape.max-body-bytes=1MiB"},
+		{good + " --snapshot.timeout=0s", "--snapshot.timeout"},
+		{good + " --window.max-age=0s", "--window.max-age"},
+		{good + " --window.min=-1s", "--window.min"},
+		{good + " --window.min=151s", "--window.min=2m31s"},
+		{good + " --window.min=6s --window.max-age=11s", "--window.min=6s"},
+		{good + " --shard=1", "--shard=1"},
+		{good + " --shard=-1", "--shard=-1"},
+		{good + " --shard=2 --total-shards=2", "--shard=2"},
+		{good + " --total-shards=0", "--total-shards"},
+		{good + " --shard=0 --shard=0", "shard"},
+		{good + " --log.level=loud", "--log.level=loud"},
+		{good + " --log.format=xml", "--log.format=xml"},
+
+		{good + " --web.listen-address=9847", "--web.listen-address=9847"},
+		{good + " --web.listen-address=127.0.0.1:70000", "--web.listen-address=127.0.0.1:70000"},
+		{good + " --web.listen-address=", "--web.listen-address="},
+		{good + " --web.config.file=" + missing, missing},
+		{good + " --web.config.file=" + web, web},
+		{good + " --scrape.tls-config-file=" + missing, missing},
+		{good + " --scrape.tls-config-file=" + broken, broken},
+		{good + " --scrape.tls-config-file=" + skips, skips},
+
+		{"--manifests=" + missing, missing},
+		{good + " --manifests=" + missing, missing},
+		{"--manifests=" + broken, broken},
+		{"--manifests=" + second, second + ": document 2: Pod"},
+		{"--manifests=" + scalar, scalar},
+		{"--manifests=" + mistyped, mistyped},
+		{"--manifests=" + os.DevNull, os.DevNull},
+		{"--manifests=" + filepath.Dir(broken), broken},
+
+		{"demo --manifests=x", "--manifests"},
+		{"demo --seed=-1", "--seed=-1"},
+		{"demo --scrape.max-pods=0", "--scrape.max-pods"},
+		{"demo --web.listen-address=nowhere", "--web.listen-address=nowhere"},
+	} {
+		t.Run(strings.ReplaceAll(row.args, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			got := runToEnd(t, strings.Fields(row.args)...)
+			if got.status != 1 || got.stdout != "" {
+				t.Errorf("status %d, stdout %q", got.status, got.stdout)
+			}
+			if strings.Count(got.stderr, "\n") != 1 || !strings.HasSuffix(got.stderr, "\n") ||
+				!strings.HasPrefix(got.stderr, "md-exporter: error: ") || !strings.Contains(got.stderr, row.names) {
+				t.Errorf("stderr is %q, want one line that names %s", got.stderr, row.names)
+			}
+		})
+	}
+}
+
+// A port that somebody else has is an error that names it.
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, command := range []string{"serve --manifests=" + t.TempDir(), "demo"} {
+		got := runToEnd(t, strings.Fields(command+" --log.level=error --web.listen-address="+taken.Addr().String())...)
+		if got.status != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, taken.Addr().String()) {
+			t.Errorf("%s: status %d, stderr %q", command, got.status, got.stderr)
+		}
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for _, row := range []struct {
+		args string
+		has  []string
+	}{
+		{"--version", []string{"md-exporter, version v1.2.3-test"}},
+		{"--help", []string{"serve", "demo", "--manifests", "--log.level"}},
+		{"-h", []string{"serve", "demo"}},
+		{"help", []string{"serve", "demo"}},
+		{"serve --help", []string{"--manifests", "--web.listen-address", ":9847", "--scrape.timeout=2s", "--window.min=10s", "--snapshot.timeout=8s"}},
+		{"demo --help", []string{"--seed", "--web.listen-address", "--scrape.timeout=2s"}},
+	} {
+		got := runToEnd(t, strings.Fields(row.args)...)
+		if got.status != 0 || got.stderr != "" {
+			t.Errorf("%s: status %d, stderr %q", row.args, got.status, got.stderr)
+		}
+		for _, part := range row.has {
+			if !strings.Contains(got.stdout, part) {
+				t.Errorf("%s: no %s in %q", row.args, part, got.stdout)
+			}
+		}
+	}
+}
