@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -96,7 +97,7 @@ func zipped(text string) string {
 
 func encrypted(t testing.TB) string {
 	s := httptest.NewUnstartedServer(busy())
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL + "/metrics"

@@ -2,16 +2,20 @@ package collector
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
@@ -106,32 +110,41 @@ func TestGolden(t *testing.T) {
 			return d
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var s stages
-			d := build(t, &s)
-			d.Name = name
-			bubble(t, func(t *testing.T) {
-				e := newExporter(t, settings{}, d)
-				deployments := []*discovery.Deployment{d}
-				first, err := testutil.GatherAndCount(e.gatherer(t, deployments))
-				if err != nil || first == 0 {
-					t.Fatalf("first read: %d series, %v", first, err)
-				}
-				s.now.Store(1)
-				time.Sleep(apart)
-				want, err := os.Open(filepath.Join("testdata", name, "want.prom"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer want.Close()
-				if err := testutil.CollectAndCompare(NewCollector(t.Context(), e.reader, deployments), want); err != nil {
-					t.Error(err)
-				}
-				if logs := e.logs.String(); strings.Contains(logs, "level=ERROR") {
-					t.Error(logs)
-				}
+		for by, gather := range map[string]func(*testing.T, *exporter, *discovery.Deployment) prometheus.Gatherer{
+			"a registry": func(t *testing.T, e *exporter, d *discovery.Deployment) prometheus.Gatherer {
+				registry := prometheus.NewPedanticRegistry()
+				registry.MustRegister(NewCollector(t.Context(), e.reader, []*discovery.Deployment{d}))
+				return registry
+			},
+			"a request": func(t *testing.T, e *exporter, _ *discovery.Deployment) prometheus.Gatherer {
+				return prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+					return slices.Collect(maps.Values(e.scrape(t, "/probe?target=ns/"+name))), nil
+				})}
+			},
+		} {
+			t.Run(name+" through "+by, func(t *testing.T) {
+				var s stages
+				d := build(t, &s)
+				d.Name = name
+				bubble(t, func(t *testing.T) {
+					e := newExporter(t, settings{}, d)
+					first, err := testutil.GatherAndCount(gather(t, e, d))
+					if err != nil || first == 0 {
+						t.Fatalf("first read: %d series, %v", first, err)
+					}
+					s.now.Store(1)
+					time.Sleep(apart)
+					want, err := os.Open(filepath.Join("testdata", name, "want.prom"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer want.Close()
+					if err := testutil.GatherAndCompare(gather(t, e, d), want); err != nil {
+						t.Error(err)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

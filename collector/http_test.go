@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
 	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
 )
@@ -176,25 +179,54 @@ func TestMaxRequests(t *testing.T) {
 	}
 }
 
-func TestGzip(t *testing.T) {
+// An answer is compressed for a client that takes that, and in the format that it asks for.
+func TestNegotiation(t *testing.T) {
 	e := newExporter(t, settings{}, vllmServing("m", serverPod("a", endpoint(t, busy()))))
-	w := e.ask(t, "/metrics", "Accept-Encoding", "gzip")
-	if w.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("Content-Encoding is %q", w.Header().Get("Content-Encoding"))
+	for _, row := range []struct {
+		encoding string
+		want     bool
+	}{
+		{"gzip", true}, {"GZIP;q=1", true}, {"deflate, gzip;q=0.5", true}, {"br,gzip", true}, {"gzip; q=1.0", true},
+		{"", false}, {"identity", false}, {"gzip;q=0", false}, {"gzip;q=0.000", false}, {"deflate", false},
+	} {
+		w := e.ask(t, "/metrics", "Accept-Encoding", row.encoding)
+		zipped := w.Header().Get("Content-Encoding") == "gzip"
+		if zipped != row.want {
+			t.Errorf("Accept-Encoding: %s: Content-Encoding: %q", row.encoding, w.Header().Get("Content-Encoding"))
+		}
+		if ct := w.Header().Get("Content-Type"); !strings.HasPrefix(ct, "text/plain; version=0.0.4") {
+			t.Errorf("Content-Type: %s", ct)
+		}
+		body := w.Body.Bytes()
+		if zipped {
+			z, err := gzip.NewReader(w.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err = io.ReadAll(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if up := parse(t, body).value(t, "modeldeployment_up"); up != 1 {
+			t.Errorf("Accept-Encoding: %s: up is %v", row.encoding, up)
+		}
 	}
-	z, err := gzip.NewReader(w.Body)
-	if err != nil {
-		t.Fatal(err)
+
+	const delimited = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+	w := e.ask(t, "/probe?target=ns/m", "Accept", delimited+", text/plain;q=0.5")
+	got := scraped{}
+	for decoder := expfmt.NewDecoder(w.Body, expfmt.ResponseFormat(w.Header())); ; {
+		family := &dto.MetricFamily{}
+		if err := decoder.Decode(family); err != nil {
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			break
+		}
+		got[family.GetName()] = family
 	}
-	body, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if up := parse(t, body).value(t, "modeldeployment_up"); up != 1 {
-		t.Errorf("up is %v", up)
-	}
-	if w := e.ask(t, "/metrics"); w.Header().Get("Content-Encoding") != "" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
-		t.Errorf("without Accept-Encoding: %v", w.Header())
+	if !strings.HasPrefix(w.Header().Get("Content-Type"), "application/vnd.google.protobuf") || got.value(t, "modeldeployment_up") != 1 {
+		t.Errorf("as %s: %d families", w.Header().Get("Content-Type"), len(got))
 	}
 }
 
