@@ -52,7 +52,7 @@ func (r *reply) Close() error {
 func acceptsGzip(header http.Header) bool {
 	for offer := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
 		coding, weight, _ := strings.Cut(offer, ";")
-		if strings.TrimSpace(coding) == "gzip" {
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
 			_, q, _ := strings.Cut(strings.ReplaceAll(weight, " ", ""), "q=")
 			return strings.Trim(q, "0.") != "" || q == ""
 		}

@@ -37,7 +37,7 @@ func TestWrongArguments(t *testing.T) {
 		{good + " --scrape.timeout-offset=-1ms", "--scrape.timeout-offset"},
 		{good + " --scrape.timeout-offset=soon", "--scrape.timeout-offset=soon"},
 		{good + " --scrape.concurrency=0", "--scrape.concurrency"},
-		{good + " --scrape.concurrency=1.5", "--scrape.concurrency=1.5"},
+		{good + " --scrape.concurrency=few", "--scrape.concurrency=few"},
 		{good + " --scrape.max-inflight=-1", "--scrape.max-inflight"},
 		{good + " --scrape.max-pods=0", "--scrape.max-pods"},
 		{good + " --scrape.max-body-bytes=0", "--scrape.max-body-bytes"},
@@ -63,6 +63,11 @@ func TestWrongArguments(t *testing.T) {
 		{good + " --scrape.tls-config-file=" + missing, missing},
 		{good + " --scrape.tls-config-file=" + broken, broken},
 		{good + " --scrape.tls-config-file=" + skips, skips},
+
+		{"--kubeconfig=" + missing, missing},
+		{"--kubeconfig=" + broken, broken},
+		{good + " --kubeconfig=" + missing, "--kubeconfig"},
+		{good + " --namespace=chat", "--namespace"},
 
 		{"--manifests=" + missing, missing},
 		{good + " --manifests=" + missing, missing},
@@ -113,7 +118,7 @@ func TestHelpAndVersion(t *testing.T) {
 		has  []string
 	}{
 		{"--version", []string{"md-exporter, version v1.2.3-test"}},
-		{"--help", []string{"serve", "demo", "--manifests", "--log.level"}},
+		{"--help", []string{"serve", "demo", "--log.level"}},
 		{"-h", []string{"serve", "demo"}},
 		{"help", []string{"serve", "demo"}},
 		{"serve --help", []string{"--manifests", "--web.listen-address", ":9847", "--scrape.timeout=2s", "--window.min=10s", "--snapshot.timeout=8s"}},
