@@ -22,7 +22,7 @@ import (
 )
 
 // answerTimeout bounds one request to the exporter.
-const answerTimeout = 15 * time.Second
+const answerTimeout = 30 * time.Second
 
 // Exporter is the exporter as a process.
 type Exporter struct {

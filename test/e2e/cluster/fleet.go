@@ -15,18 +15,39 @@ import (
 // fleetClose is how long answers under way have when a fleet ends.
 const fleetClose = 2 * time.Second
 
+var (
+	fleetsMutex sync.Mutex
+	// lastPod numbers the Pods' addresses over all fleets.
+	lastPod int
+)
+
 // StartFleet starts simulated engines and routers that live in real time until the test ends. Each
 // Pod has a loopback address of its own. The manifests of what was started are for Load.
 func StartFleet(t testing.TB, deployments ...simulate.Deployment) *simulate.Fleet {
 	t.Helper()
-	next := 0
+	fleet := StartStillFleet(t, deployments...)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { fleet.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return fleet
+}
+
+// StartStillFleet is StartFleet for a fleet in which time passes only by its Advance.
+func StartStillFleet(t testing.TB, deployments ...simulate.Deployment) *simulate.Fleet {
+	t.Helper()
+	fleetsMutex.Lock()
+	defer fleetsMutex.Unlock()
 	fleet, err := simulate.NewFleet(simulate.Options{
 		Start: time.Now(),
 		Now:   time.Now,
 		// Addresses are given one after the other, when the fleet starts.
 		Address: func(string, string) string {
-			next++
-			return fmt.Sprintf("127.1.%d.%d:0", next/250, next%250+1)
+			lastPod++
+			return fmt.Sprintf("127.1.%d.%d:0", lastPod/250%250, lastPod%250+1)
 		},
 	}, deployments...)
 	if err != nil {
@@ -35,12 +56,7 @@ func StartFleet(t testing.TB, deployments ...simulate.Deployment) *simulate.Flee
 	if err := fleet.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { fleet.Run(ctx) })
 	t.Cleanup(func() {
-		cancel()
-		running.Wait()
 		grace, end := context.WithTimeout(context.Background(), fleetClose)
 		defer end()
 		if err := fleet.Close(grace); err != nil {
