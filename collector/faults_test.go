@@ -123,12 +123,17 @@ var faulty = []struct {
 	{"no URL", normalize.NotAdvertised, func(testing.TB) string { return "ftp://127.0.0.1/metrics" }},
 
 	{"refuses", normalize.ConnectionFailed, func(t testing.TB) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		// The near end of a connection keeps its port from everybody else, and nobody listens there.
+		far, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Close()
-		return "http://" + l.Addr().String() + "/metrics"
+		near, err := net.Dial("tcp", far.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { near.Close(); far.Close() })
+		return "http://" + near.LocalAddr().String() + "/metrics"
 	}},
 	{"closes without an answer", normalize.ConnectionFailed, func(t testing.TB) string { return raw(t, "") }},
 	{"closes within the head", normalize.ConnectionFailed, func(t testing.TB) string { return raw(t, "HTTP/1.1 200 OK\r\nContent-Le") }},

@@ -2,13 +2,11 @@ package collector
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/md-exporter/md-exporter/discovery"
@@ -318,13 +316,14 @@ func (r *Reader) read(ctx context.Context, d *discovery.Deployment, p *discovery
 
 // fetch gets one Pod's values.
 func (r *Reader) fetch(ctx context.Context, d *discovery.Deployment, p *discovery.Pod) (normalize.Values, error) {
-	parser := normalize.TableOf(&d.Deployment, &p.Pod).NewParser()
 	r.metrics.inflight.Inc()
 	defer r.metrics.inflight.Dec()
+	body := &body{table: normalize.TableOf(&d.Deployment, &p.Pod)}
 	started := time.Now()
-	err := r.client.Get(ctx, p.URL, counted{parser, r.metrics.readBytes})
+	err := r.client.Get(ctx, p.URL, body)
 	r.metrics.fetchDuration.Observe(time.Since(started).Seconds())
-	values, malformed := parser.Values()
+	r.metrics.readBytes.Add(float64(body.bytes))
+	values, malformed := body.values()
 	if err == nil && malformed != nil {
 		err = &scrape.Error{Reason: normalize.MalformedResponse, Err: malformed}
 	}
@@ -332,15 +331,29 @@ func (r *Reader) fetch(ctx context.Context, d *discovery.Deployment, p *discover
 	return values, err
 }
 
-// counted counts the bytes that a writer takes.
-type counted struct {
-	io.Writer
-	bytes prometheus.Counter
+// body parses an exposition as it is written. The parser is taken with the first byte: most of a fetch is
+// waiting for that.
+type body struct {
+	table  *normalize.Table
+	parser *normalize.Parser
+	bytes  int
 }
 
-func (c counted) Write(p []byte) (int, error) {
-	c.bytes.Add(float64(len(p)))
-	return c.Writer.Write(p)
+// Write implements io.Writer. It never fails.
+func (b *body) Write(part []byte) (int, error) {
+	if b.parser == nil {
+		b.parser = b.table.NewParser()
+	}
+	b.bytes += len(part)
+	return b.parser.Write(part)
+}
+
+// values ends the body.
+func (b *body) values() (normalize.Values, error) {
+	if b.parser == nil {
+		return b.table.Parse(nil)
+	}
+	return b.parser.Values()
 }
 
 // logChange logs a Pod that broke, broke in another way, or healed: one line a change, not one a read.

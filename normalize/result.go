@@ -47,8 +47,8 @@ func (h *History) Observe(d *Deployment, p *Pod, values Values, observedAt time.
 		history: h,
 		now:     read{observedAt, values},
 		config:  config,
-		result:  Result{Pod: p, ObservedAt: observedAt},
-		windows: map[Field]measured{},
+		result:  Result{Pod: p, ObservedAt: observedAt, missing: make([]Missing, 0, len(t.rows))},
+		windows: make([]*measured, len(t.rows)),
 	}
 	o.idle = o.isIdle()
 	for i := range t.rows {
@@ -69,8 +69,8 @@ type observation struct {
 	result  Result
 	// idle is true where the Pod is known to have served no request in its TTFT's window.
 	idle bool
-	// windows are those measured so far: each source's is measured once.
-	windows map[Field]measured
+	// windows are those measured so far, in the order of the table's rows: each is measured once.
+	windows []*measured
 }
 
 // measured is a source's window, or the reason why it has none.
@@ -80,13 +80,12 @@ type measured struct {
 }
 
 // window measures the row's source, which is in the read.
-func (o *observation) window(r *row) measured {
-	m, known := o.windows[r.field]
-	if !known {
-		m.window, m.reason = o.history.window(o.now, r.field, r.slots, o.config)
-		o.windows[r.field] = m
+func (o *observation) window(r *row) *measured {
+	if o.windows[r.index] == nil {
+		w, reason := o.history.window(o.now, r.field, r.slots, o.config)
+		o.windows[r.index] = &measured{w, reason}
 	}
-	return m
+	return o.windows[r.index]
 }
 
 // isIdle tells by the Pod's TTFT, as the table reads it for this Pod, whether it served no request. An
@@ -181,9 +180,9 @@ func (o *observation) applyCache(r *row, w window) {
 
 // applyRatio divides two counters of one window. Where either has none, its own entry says why.
 func (o *observation) applyRatio(r *row) {
-	errors, haveErrors := o.windows[r.errors]
-	requests, haveRequests := o.windows[r.requests]
-	if !haveErrors || !haveRequests || errors.reason != "" || requests.reason != "" {
+	errors := o.windows[o.table.row(r.errors).index]
+	requests := o.windows[o.table.row(r.requests).index]
+	if errors == nil || errors.reason != "" || requests == nil || requests.reason != "" {
 		return
 	}
 	switch e, n := errors.deltas[0], requests.deltas[0]; {

@@ -141,6 +141,7 @@ func (c Collection) Snapshot() Snapshot {
 	if c.PodLimit {
 		s.Missing = append(s.Missing, Missing{Source: "pod-discovery", Reason: PodLimit})
 	}
+	s.grow(c.Results)
 	for _, r := range c.Results {
 		s.Missing = append(s.Missing, r.missing...)
 		if r.Failure == "" {
@@ -193,6 +194,21 @@ func (c Collection) cover(s *Snapshot) {
 		_, known := routers[d.Router.Name]
 		add(group{ScopeRouter, ""}, "router", d.Router.Expected, known, UnknownRouter)
 	}
+}
+
+// grow makes room for what the results have.
+func (s *Snapshot) grow(results []Result) {
+	var reads, caches, samples, missing int
+	for _, r := range results {
+		if r.Failure == "" {
+			reads++
+		}
+		caches, samples, missing = caches+len(r.caches), samples+len(r.samples), missing+len(r.missing)
+	}
+	s.Reads = slices.Grow(s.Reads, reads)
+	s.Caches = slices.Grow(s.Caches, caches)
+	s.Samples = slices.Grow(s.Samples, samples)
+	s.Missing = slices.Grow(s.Missing, missing)
 }
 
 // add merges what one readable Pod supplied.

@@ -57,6 +57,8 @@ type row struct {
 	// errors and requests are a ratio's numerator and denominator, rows of the same table.
 	errors, requests Field
 
+	// index is the row's place in its table.
+	index int
 	// slots are the values of a read that the row is computed from: a gauge's or counter's one, a
 	// histogram's sum and count, a cache's hits and then its queries.
 	slots []int
@@ -162,6 +164,7 @@ func newTable(scope Scope, rows []row, f ...folds) *Table {
 	}
 	for i := range t.rows {
 		r := &t.rows[i]
+		r.index = i
 		switch r.kind {
 		case gauge, counter:
 			if r.statusCode5xx {
