@@ -18,7 +18,15 @@ import (
 	"github.com/prometheus/common/version"
 )
 
+// gcPercent is GOGC where the environment sets none. A scrape of a large fleet is a burst of short-lived
+// objects over a small heap, twice a minute: collecting it sooner costs next to no CPU time beside the
+// memory that it saves.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
