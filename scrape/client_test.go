@@ -72,6 +72,8 @@ func TestOddServers(t *testing.T) {
 
 		{name: "not HTTP", handle: answer("-ERR unknown command\r\n"), want: normalize.MalformedResponse},
 		{name: "another protocol speaks first", handle: func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n"); awaitRequest(c) }, want: normalize.MalformedResponse},
+		{name: "an alert of a TLS server", handle: answer("\x15\x03\x01\x00\x02\x02\x46"), want: normalize.MalformedResponse},
+		{name: "the first bytes of HTTP and no more", handle: answer("HTT"), want: normalize.ConnectionFailed},
 		{name: "status is no number", handle: answer("HTTP/1.1 abc OK\r\n\r\n"), want: normalize.MalformedResponse},
 		{name: "header without a colon", handle: answer("HTTP/1.1 200 OK\r\nnonsense\r\n\r\n"), want: normalize.MalformedResponse},
 		{name: "two lengths", handle: answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), want: normalize.MalformedResponse},

@@ -63,6 +63,11 @@ type conn struct {
 	// ended is true once a read found the connection closed or broken. Without it a header line
 	// that was cut short looks like a malformed one.
 	ended atomic.Bool
+	// alien is true where the first byte of the answer is none of HTTP's: what followed was no header
+	// line that was cut short.
+	alien atomic.Bool
+	// awaiting is true from the request to the first byte of its answer.
+	awaiting atomic.Bool
 	// unsettled is true from a TLS server's request for a certificate to its first byte: with TLS 1.3
 	// the handshake is over for the client before the server has looked at its certificate, or at
 	// there being none. The refusal is an alert on the first read, or a reset where the alert was
@@ -74,6 +79,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.unsettled.Store(false)
+		if c.awaiting.CompareAndSwap(true, false) {
+			c.alien.Store(p[0] != 'H')
+		}
 	}
 	if err != nil {
 		c.ended.Store(true)
@@ -82,6 +90,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	c.awaiting.Store(true)
 	n, err := c.Conn.Write(p)
 	return n, c.refused(err)
 }
