@@ -52,6 +52,10 @@ type Cluster struct {
 // NewCluster prepares the watches of the namespaces, or of all where none is named; Run does the work.
 // The logger and the registerer may be nil.
 func NewCluster(config *rest.Config, namespaces []string, logger *slog.Logger, reg prometheus.Registerer) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	// There are four lists or watches a namespace, and those that fail are apart by themselves: a limit
+	// over all would only hold up a start in many namespaces.
+	config.QPS = -1
 	// Pods and metadata come as protobuf: a fifth of the work of JSON.
 	protobuf := rest.CopyConfig(config)
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

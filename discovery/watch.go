@@ -21,9 +21,9 @@ import (
 	"github.com/md-exporter/md-exporter/normalize"
 )
 
-// retries are apart from half a second to ten: a CRD that is installed late and an API server that is
+// retries are apart from half a second to five: a CRD that is installed late and an API server that is
 // back are seen soon, and a server in trouble is not pressed.
-var retries = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Second, Steps: 10, Factor: 2, Jitter: 0.5}
+var retries = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 5 * time.Second, Steps: 10, Factor: 2, Jitter: 0.5}
 
 // resourceWatch keeps the cluster's objects of one resource in one namespace up to date. It is the
 // store of a client-go reflector: the reflector lists and watches, the store keeps what is used of each
@@ -38,8 +38,8 @@ type resourceWatch struct {
 
 	// listed is true once the resource was listed whole.
 	listed bool
-	// trouble is why the last call failed, as a class; empty where it did not.
-	trouble string
+	// trouble is why the last call failed, as a class, and of which verb; empty where it did not.
+	trouble, troubledVerb string
 }
 
 // watch adds a resource's watch.
@@ -55,10 +55,14 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			o.LabelSelector = selector
 			initial := o.SendInitialEvents != nil && *o.SendInitialEvents
-			if !initial && w.troubled() {
+			switch {
+			case initial:
+				// What the server has now, and not what it had once: it may be back with older data, which
+				// would be waited for until its versions are beyond those that it had.
+				o.ResourceVersion = ""
+			case w.troubled():
 				// The server was away, and may be back without the data that the watch would go on from: it
 				// is listed anew.
-				w.outcome(ctx, "watch", nil)
 				return nil, apierrors.NewResourceExpired("the API server was away")
 			}
 			events, err := calls.watch(ctx, o)
@@ -103,7 +107,13 @@ func (w *resourceWatch) outcome(ctx context.Context, verb string, err error) {
 	}
 	w.cluster.mu.Lock()
 	before := w.trouble
-	w.trouble = trouble
+	if trouble == "" && before == "forbidden" && verb == "list" && w.troubledVerb == "watch" {
+		// Only a watch tells that it is allowed again.
+		trouble = before
+	}
+	if trouble != before {
+		w.trouble, w.troubledVerb = trouble, verb
+	}
 	w.cluster.mu.Unlock()
 	if trouble == before {
 		return
@@ -292,23 +302,19 @@ func debugSink(logger *slog.Logger) logr.LogSink {
 // debugHandler lowers every record to debug level.
 type debugHandler struct{ slog.Handler }
 
-// Enabled implements slog.Handler.
 func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return h.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle implements slog.Handler.
 func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = slog.LevelDebug
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (h debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return debugHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (h debugHandler) WithGroup(name string) slog.Handler {
 	return debugHandler{h.Handler.WithGroup(name)}
 }
