@@ -106,6 +106,8 @@ func (a *APIServer) Start(t testing.TB) {
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
+		// A stop ends the watches that are open, and does not wait a minute for them.
+		"--shutdown-watch-termination-grace-period=1s",
 	}})
 	config := a.AdminConfig()
 	client, err := rest.HTTPClientFor(config)
