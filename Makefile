@@ -45,7 +45,8 @@ fuzz: ## Fuzz what parses, half a minute each.
 
 .PHONY: e2e
 e2e: ## Build the real etcd, kube-apiserver and Prometheus once, and run the exporter against them.
-	cd test/e2e && go run ./build && go test -count=1 -timeout 60m ./...
+	cd test/e2e && go run ./build
+	cd test/e2e && go test -count=1 -timeout 60m ./...
 
 .PHONY: bench
 bench: ## Measure reading a body beside its peers, and collecting.
@@ -55,6 +56,7 @@ bench: ## Measure reading a body beside its peers, and collecting.
 lint: $(GOLANGCI_LINT) ## Check formatting and style.
 	go mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
+	cd test/e2e && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 
 $(GOLANGCI_LINT):
 	@mkdir -p $(@D)
