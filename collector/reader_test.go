@@ -302,16 +302,30 @@ func (c *crowd) serve(w http.ResponseWriter, r *http.Request) {
 // pass lets n requests through, one when the one that takes its place has come.
 func (c *crowd) pass(t testing.TB, n, atOnce int) {
 	t.Helper()
-	for i := range n {
-		if i < atOnce {
-			receive(t, c.came, "a request")
-		}
+	for range atOnce {
+		receive(t, c.came, "a request")
 	}
+	letCome(t)
 	for i := range n {
 		c.release <- struct{}{}
 		if i+atOnce < n {
 			receive(t, c.came, "the next request")
 		}
+	}
+}
+
+// letCome gives what is on its way the time of many requests, one after the other: what is over a bound
+// has come by then.
+func letCome(t testing.TB) {
+	t.Helper()
+	url := endpoint(t, textBody(""))
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 50 {
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
 	}
 }
 
@@ -382,6 +396,7 @@ func TestFetchesAtOnce(t *testing.T) {
 		e := newExporter(t, settings{client: patient, ReaderConfig: ReaderConfig{Concurrency: 1, MaxInflight: 2, SnapshotTimeout: patience}}, slow, healthy)
 		snapshot := start(t, e, t.Context(), slow)
 		receive(t, g.came, "the request to the slow deployment")
+		letCome(t)
 		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
 		defer cancel()
 		if s := e.reader.Snapshot(ctx, healthy); !s.Up {
@@ -535,9 +550,12 @@ func TestRetain(t *testing.T) {
 		t.Error("the second read is a first one")
 	}
 
-	// b is gone. With --window.min=0s one read a Pod is held.
+	// b is gone. With --window.min=0s one read a Pod is held, and a's outlives the change.
 	smaller := vllmServing("m", serverPod("a", url))
 	e.serve(smaller, other)
+	if got := e.scrape(t, "/probe?target=ns/m"); slices.Contains(got.missing("m"), firstTTFT) {
+		t.Errorf("a Pod that stays has lost its reads: %q", got.missing("m"))
+	}
 	held(2)
 
 	// a is created again under its name.
@@ -654,12 +672,14 @@ func TestCloseCutsFlights(t *testing.T) {
 	receive(t, came, "a request")
 	receive(t, came, "a request")
 
-	closed := make(chan struct{})
+	flying := make(chan bool)
 	go func() {
 		e.reader.Close()
-		close(closed)
+		flying <- e.newest(d) != nil
 	}()
-	receive(t, closed, "the closing")
+	if receive(t, flying, "the closing") {
+		t.Error("Close has left a flight")
+	}
 	for _, s := range []normalize.Snapshot{receive(t, snapshot, "the snapshot"), e.reader.Snapshot(t.Context(), d)} {
 		if s.Up || !slices.Equal(reasons(s), []string{"a scrape scrape_deadline", "b scrape scrape_deadline", "c scrape scrape_deadline"}) {
 			t.Errorf("cut off: %q", reasons(s))
