@@ -80,8 +80,7 @@ func NewCluster(config *rest.Config, namespaces []string, logger *slog.Logger, r
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	slices.Sort(namespaces)
-	for _, namespace := range slices.Compact(namespaces) {
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
 		models := untyped.Resource(modelDeploymentsResource).Namespace(namespace)
 		c.watch(namespace, modelDeploymentsResource, "", untyped, &unstructured.Unstructured{}, calls{
 			list:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return models.List(ctx, o) },

@@ -40,6 +40,8 @@ type resourceWatch struct {
 	listed bool
 	// trouble is why the last call failed, as a class, and of which verb; empty where it did not.
 	trouble, troubledVerb string
+	// stale is true from a call that failed until the next list.
+	stale bool
 }
 
 // watch adds a resource's watch.
@@ -49,7 +51,7 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			list, err := calls.list(ctx, o)
-			w.outcome(ctx, "list", err)
+			w.outcome(ctx, "list", true, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
@@ -60,7 +62,7 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 				// What the server has now, and not what it had once: it may be back with older data, which
 				// would be waited for until its versions are beyond those that it had.
 				o.ResourceVersion = ""
-			case w.troubled():
+			case w.isStale():
 				// The server was away, and may be back without the data that the watch would go on from: it
 				// is listed anew.
 				return nil, apierrors.NewResourceExpired("the API server was away")
@@ -68,7 +70,7 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 			events, err := calls.watch(ctx, o)
 			if !initial || !apierrors.IsInvalid(err) {
 				// A server that cannot stream a list says so; the reflector then asks for it in pages.
-				w.outcome(ctx, "watch", err)
+				w.outcome(ctx, "watch", initial, err)
 			}
 			return events, err
 		},
@@ -84,14 +86,15 @@ func (w *resourceWatch) run(ctx context.Context) { w.reflector.RunWithContext(ct
 // name is the resource with its group, such as replicasets.apps.
 func (w *resourceWatch) name() string { return w.resource.GroupResource().String() }
 
-func (w *resourceWatch) troubled() bool {
+func (w *resourceWatch) isStale() bool {
 	w.cluster.mu.Lock()
 	defer w.cluster.mu.Unlock()
-	return w.trouble != ""
+	return w.stale
 }
 
-// outcome notes how a call ended, and logs what changed: one line a change, not one an attempt.
-func (w *resourceWatch) outcome(ctx context.Context, verb string, err error) {
+// outcome notes how a call ended, of a list or of a watch that may be one, and logs what changed: one
+// line a change, not one an attempt.
+func (w *resourceWatch) outcome(ctx context.Context, verb string, lists bool, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return // The end of the process, or a watch that is too old: neither is trouble.
 	}
@@ -107,6 +110,7 @@ func (w *resourceWatch) outcome(ctx context.Context, verb string, err error) {
 	}
 	w.cluster.mu.Lock()
 	before := w.trouble
+	w.stale = err != nil || w.stale && !lists
 	if trouble == "" && before == "forbidden" && verb == "list" && w.troubledVerb == "watch" {
 		// Only a watch tells that it is allowed again.
 		trouble = before
@@ -307,6 +311,9 @@ func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 }
 
 func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	if !h.Enabled(ctx, r.Level) {
+		return nil // logr asks for its information alone, and gives its errors always.
+	}
 	r.Level = slog.LevelDebug
 	return h.Handler.Handle(ctx, r)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +50,10 @@ func (f *sourceFlags) open(logger *slog.Logger, reg prometheus.Registerer) (sour
 			return nil, errors.New("--manifests is instead of a cluster: it goes with neither --kubeconfig nor --namespace")
 		}
 		return discovery.NewManifests(f.manifests, logger, reg)
+	}
+	if slices.Contains(f.namespaces, "") {
+		// Not every namespace, which is what an empty name means to the API.
+		return nil, errors.New("--namespace must not be empty")
 	}
 	config, err := f.clusterConfig()
 	if err != nil {
