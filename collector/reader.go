@@ -41,7 +41,8 @@ type ReaderConfig struct {
 
 // Reader reads deployments: each Pod once a collection, in parallel within its bounds, on a context
 // that no request owns. Requests that overlap share the read of a deployment in flight. It holds the
-// reads that windows are measured against, and is safe for concurrent use.
+// reads that windows are measured against and each deployment's last snapshot, and is safe for concurrent
+// use.
 type Reader struct {
 	client  *scrape.Client
 	config  ReaderConfig
@@ -53,11 +54,13 @@ type Reader struct {
 	cancel context.CancelFunc
 	slots  *semaphore.Weighted
 
-	mu       sync.Mutex
-	closed   bool
-	running  sync.WaitGroup
-	flights  map[string]*flights
-	pods     map[podKey]*podState
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+	flights map[string]*flights
+	pods    map[podKey]*podState
+	// last are the snapshots of the last flights that ended, by the deployment's identity.
+	last     map[string]*normalize.Snapshot
 	retained *discovery.Fleet
 }
 
@@ -94,6 +97,7 @@ func NewReader(client *scrape.Client, config ReaderConfig, metrics *Metrics, log
 		slots:   semaphore.NewWeighted(int64(config.MaxInflight)),
 		flights: map[string]*flights{},
 		pods:    map[podKey]*podState{},
+		last:    map[string]*normalize.Snapshot{},
 	}
 	metrics.heldReads = r.heldReads
 	return r
@@ -119,18 +123,24 @@ func (r *Reader) Retain(fleet *discovery.Fleet) {
 	r.prune()
 }
 
-// prune drops what is kept of Pods that the retained fleet does not have. The lock is held.
+// prune drops what is kept of Pods and deployments that the retained fleet does not have. The lock is
+// held.
 func (r *Reader) prune() {
-	kept := make(map[podKey]*podState, len(r.pods))
+	pods := make(map[podKey]*podState, len(r.pods))
+	last := make(map[string]*normalize.Snapshot, len(r.last))
 	for _, d := range r.retained.Deployments {
+		id := identity(d)
+		if snapshot, known := r.last[id]; known {
+			last[id] = snapshot
+		}
 		for i := range d.Pods {
-			key := podKey{identity(d), d.Pods[i].UID}
+			key := podKey{id, d.Pods[i].UID}
 			if state, known := r.pods[key]; known {
-				kept[key] = state
+				pods[key] = state
 			}
 		}
 	}
-	r.pods = kept
+	r.pods, r.last = pods, last
 }
 
 // heldReads is the number of reads held for windows, over all Pods.
@@ -193,6 +203,8 @@ type flight struct {
 	mu sync.Mutex
 	// results are in toRead's order; one whose Pod is nil is not in yet.
 	results []normalize.Result
+	// ended is the snapshot of a flight that has ended; nil before.
+	ended *normalize.Snapshot
 }
 
 // join returns the deployment's flight, a new one where none is fresh enough to share.
@@ -219,16 +231,18 @@ func (r *Reader) join(d *discovery.Deployment) *flight {
 	fleet := r.retained
 	r.running.Go(func() {
 		r.fly(f, all.slots)
-		r.land(key, all, fleet)
+		f.end()
+		r.land(key, f, all, fleet)
 		close(f.done)
 	})
 	return f
 }
 
 // land ends a flight that took off when the fleet was the retained one.
-func (r *Reader) land(key string, all *flights, fleet *discovery.Fleet) {
+func (r *Reader) land(key string, f *flight, all *flights, fleet *discovery.Fleet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.keep(key, f)
 	if all.flying--; all.flying == 0 {
 		delete(r.flights, key)
 	}
@@ -366,9 +380,13 @@ func (r *Reader) logChange(d *discovery.Deployment, p *discovery.Pod, before, re
 	logger.Warn("Pod cannot be read", "reason", reason, "err", err)
 }
 
-// snapshot assembles what is in.
+// snapshot assembles what is in, and is the same for every request once the flight has ended.
 func (f *flight) snapshot() normalize.Snapshot {
 	f.mu.Lock()
+	if f.ended != nil {
+		defer f.mu.Unlock()
+		return *f.ended
+	}
 	results := slices.Clone(f.results)
 	f.mu.Unlock()
 	for i := range results {
