@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/md-exporter/md-exporter/collector"
-	"github.com/md-exporter/md-exporter/normalize"
-	"github.com/md-exporter/md-exporter/scrape"
 )
 
 // defaultListenAddress is the exporter's port.
@@ -40,12 +37,10 @@ const (
 
 // serveFlags are the flags of everything that collects and serves.
 type serveFlags struct {
+	*readFlags
 	web           *web.FlagConfig
 	maxRequests   int
 	timeoutOffset time.Duration
-	scrape        scrape.Config
-	tlsConfigFile string
-	reader        collector.ReaderConfig
 	shard, shards uint
 }
 
@@ -54,26 +49,9 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveFlags {
 	f := &serveFlags{web: kingpinflag.AddFlags(cmd, defaultListenAddress)}
 	cmd.Flag("web.max-requests", "Requests that may collect at once; the rest are refused.").
 		Default("40").IntVar(&f.maxRequests)
-	cmd.Flag("scrape.timeout", "Limit of one fetch of one Pod.").
-		Default(scrape.DefaultTimeout.String()).DurationVar(&f.scrape.Timeout)
+	f.readFlags = addReadFlags(cmd)
 	cmd.Flag("scrape.timeout-offset", "What a request's deadline leaves of the scrape timeout that Prometheus sends.").
 		Default("500ms").DurationVar(&f.timeoutOffset)
-	cmd.Flag("scrape.concurrency", "Fetches at once for one deployment.").
-		Default(strconv.Itoa(collector.DefaultConcurrency)).IntVar(&f.reader.Concurrency)
-	cmd.Flag("scrape.max-inflight", "Fetches at once in the process.").
-		Default(strconv.Itoa(collector.DefaultMaxInflight)).IntVar(&f.reader.MaxInflight)
-	cmd.Flag("scrape.max-pods", "Pods read of one deployment.").
-		Default(strconv.Itoa(collector.DefaultMaxPods)).IntVar(&f.reader.MaxPods)
-	cmd.Flag("scrape.max-body-bytes", "Bytes read of one Pod's exposition, after decompression.").
-		Default(strconv.Itoa(scrape.DefaultMaxBodyBytes)).Int64Var(&f.scrape.MaxBodyBytes)
-	cmd.Flag("scrape.tls-config-file", "File with a Prometheus tls_config for https Pods: CA, client certificate, minimum version.").
-		PlaceHolder("FILE").StringVar(&f.tlsConfigFile)
-	cmd.Flag("snapshot.timeout", "Limit of reading one deployment.").
-		Default(collector.DefaultSnapshotTimeout.String()).DurationVar(&f.reader.SnapshotTimeout)
-	cmd.Flag("window.max-age", "Age from which a read is no baseline of a window any more.").
-		Default(normalize.DefaultWindowMaxAge.String()).DurationVar(&f.reader.Window.MaxAge)
-	cmd.Flag("window.min", "Age from which on the newest read is preferred as baseline; 0s is the plain previous read.").
-		Default(normalize.DefaultWindowMin.String()).DurationVar(&f.reader.Window.Min)
 	cmd.Flag("shard", "Index of this replica's shard, from 0.").
 		Default("0").UintVar(&f.shard)
 	cmd.Flag("total-shards", "Shards that the deployments are split into by UID, one replica each.").
@@ -83,32 +61,16 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveFlags {
 
 // validate checks the flags against each other; an error names the flag.
 func (f *serveFlags) validate() error {
-	positive := []struct {
-		flag string
-		ok   bool
-	}{
-		{"web.max-requests", f.maxRequests > 0},
-		{"scrape.timeout", f.scrape.Timeout > 0},
-		{"scrape.concurrency", f.reader.Concurrency > 0},
-		{"scrape.max-inflight", f.reader.MaxInflight > 0},
-		{"scrape.max-pods", f.reader.MaxPods > 0},
-		{"scrape.max-body-bytes", f.scrape.MaxBodyBytes > 0},
-		{"snapshot.timeout", f.reader.SnapshotTimeout > 0},
-		{"window.max-age", f.reader.Window.MaxAge > 0},
-		{"total-shards", f.shards > 0},
+	if err := f.readFlags.validate(); err != nil {
+		return err
 	}
-	for _, p := range positive {
-		if !p.ok {
-			return fmt.Errorf("--%s must be positive", p.flag)
-		}
-	}
-	switch w := f.reader.Window; {
+	switch {
+	case f.maxRequests <= 0:
+		return errors.New("--web.max-requests must be positive")
 	case f.timeoutOffset < 0:
 		return errors.New("--scrape.timeout-offset must not be negative")
-	case w.Min < 0:
-		return errors.New("--window.min must not be negative")
-	case w.Min > w.MaxAge/2:
-		return fmt.Errorf("--window.min=%s must be at most half of --window.max-age=%s", w.Min, w.MaxAge)
+	case f.shards == 0:
+		return errors.New("--total-shards must be positive")
 	case f.shard >= f.shards:
 		return fmt.Errorf("--shard=%d must be below --total-shards=%d", f.shard, f.shards)
 	}
@@ -150,7 +112,7 @@ func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, sources 
 	if err := flags.validate(); err != nil {
 		return err
 	}
-	client, err := newClient(flags)
+	client, err := flags.newClient()
 	if err != nil {
 		return err
 	}
@@ -189,23 +151,6 @@ func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, sources 
 	}
 	logger.Info("Stopped")
 	return nil
-}
-
-func newClient(flags *serveFlags) (*scrape.Client, error) {
-	config := flags.scrape
-	config.UserAgent = "md-exporter/" + version.Version
-	if flags.tlsConfigFile != "" {
-		tls, err := scrape.LoadTLSConfig(flags.tlsConfigFile)
-		if err != nil {
-			return nil, fmt.Errorf("--scrape.tls-config-file: %w", err)
-		}
-		config.TLS = tls
-	}
-	client, err := scrape.NewClient(config)
-	if err != nil && flags.tlsConfigFile != "" {
-		return nil, fmt.Errorf("--scrape.tls-config-file=%s: %w", flags.tlsConfigFile, err)
-	}
-	return client, err
 }
 
 // listenAndServe serves in the group until the context ends; a scrape in flight is then finished, or

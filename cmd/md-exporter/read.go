@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/version"
+
+	"github.com/md-exporter/md-exporter/collector"
+	"github.com/md-exporter/md-exporter/normalize"
+	"github.com/md-exporter/md-exporter/scrape"
+)
+
+// readFlags are the flags of everything that reads deployments' Pods.
+type readFlags struct {
+	scrape        scrape.Config
+	tlsConfigFile string
+	reader        collector.ReaderConfig
+}
+
+// addReadFlags defines the flags on a command.
+func addReadFlags(cmd *kingpin.CmdClause) *readFlags {
+	f := &readFlags{}
+	cmd.Flag("scrape.timeout", "Limit of one fetch of one Pod.").
+		Default(scrape.DefaultTimeout.String()).DurationVar(&f.scrape.Timeout)
+	cmd.Flag("scrape.concurrency", "Fetches at once for one deployment.").
+		Default(strconv.Itoa(collector.DefaultConcurrency)).IntVar(&f.reader.Concurrency)
+	cmd.Flag("scrape.max-inflight", "Fetches at once in the process.").
+		Default(strconv.Itoa(collector.DefaultMaxInflight)).IntVar(&f.reader.MaxInflight)
+	cmd.Flag("scrape.max-pods", "Pods read of one deployment.").
+		Default(strconv.Itoa(collector.DefaultMaxPods)).IntVar(&f.reader.MaxPods)
+	cmd.Flag("scrape.max-body-bytes", "Bytes read of one Pod's exposition, after decompression.").
+		Default(strconv.Itoa(scrape.DefaultMaxBodyBytes)).Int64Var(&f.scrape.MaxBodyBytes)
+	cmd.Flag("scrape.tls-config-file", "File with a Prometheus tls_config for https Pods: CA, client certificate, minimum version.").
+		PlaceHolder("FILE").StringVar(&f.tlsConfigFile)
+	cmd.Flag("snapshot.timeout", "Limit of reading one deployment.").
+		Default(collector.DefaultSnapshotTimeout.String()).DurationVar(&f.reader.SnapshotTimeout)
+	cmd.Flag("window.max-age", "Age from which a read is no baseline of a window any more.").
+		Default(normalize.DefaultWindowMaxAge.String()).DurationVar(&f.reader.Window.MaxAge)
+	cmd.Flag("window.min", "Age from which on the newest read is preferred as baseline; 0s is the plain previous read.").
+		Default(normalize.DefaultWindowMin.String()).DurationVar(&f.reader.Window.Min)
+	return f
+}
+
+// validate checks the flags against each other; an error names the flag.
+func (f *readFlags) validate() error {
+	positive := []struct {
+		flag string
+		ok   bool
+	}{
+		{"scrape.timeout", f.scrape.Timeout > 0},
+		{"scrape.concurrency", f.reader.Concurrency > 0},
+		{"scrape.max-inflight", f.reader.MaxInflight > 0},
+		{"scrape.max-pods", f.reader.MaxPods > 0},
+		{"scrape.max-body-bytes", f.scrape.MaxBodyBytes > 0},
+		{"snapshot.timeout", f.reader.SnapshotTimeout > 0},
+		{"window.max-age", f.reader.Window.MaxAge > 0},
+	}
+	for _, p := range positive {
+		if !p.ok {
+			return fmt.Errorf("--%s must be positive", p.flag)
+		}
+	}
+	switch w := f.reader.Window; {
+	case w.Min < 0:
+		return errors.New("--window.min must not be negative")
+	case w.Min > w.MaxAge/2:
+		return fmt.Errorf("--window.min=%s must be at most half of --window.max-age=%s", w.Min, w.MaxAge)
+	}
+	return nil
+}
+
+// newClient makes the client that Pods are read with; an error names the flag.
+func (f *readFlags) newClient() (*scrape.Client, error) {
+	config := f.scrape
+	config.UserAgent = "md-exporter/" + version.Version
+	if f.tlsConfigFile != "" {
+		tls, err := scrape.LoadTLSConfig(f.tlsConfigFile)
+		if err != nil {
+			return nil, fmt.Errorf("--scrape.tls-config-file: %w", err)
+		}
+		config.TLS = tls
+	}
+	client, err := scrape.NewClient(config)
+	if err != nil && f.tlsConfigFile != "" {
+		return nil, fmt.Errorf("--scrape.tls-config-file=%s: %w", f.tlsConfigFile, err)
+	}
+	return client, err
+}
