@@ -40,6 +40,8 @@ type Parser struct {
 	// set and buffer are scratch of key.
 	set    []label
 	buffer []byte
+	// explanation is nil where none is asked for.
+	explanation *explanation
 }
 
 var parsers = sync.Pool{New: func() any { return &Parser{types: map[string]string{}} }}
@@ -95,7 +97,9 @@ type sample struct {
 	name  sampleName
 	value float64
 	// labels are the parser's labels[first:last].
-	first, last int
+	first, last int32
+	// index is the sample's place in the explanation.
+	index int32
 }
 
 // label is a name and an unescaped value.
@@ -195,11 +199,14 @@ func (p *Parser) sample(name sampleName, line []byte) error {
 	if err != nil {
 		return err
 	}
+	index := p.explanation.add(name, line, labels[first:], value)
 	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
 		return nil
 	}
 	p.labels = labels
-	p.samples = append(p.samples, sample{name: name, value: value, first: first, last: len(labels)})
+	p.samples = append(p.samples, sample{
+		name: name, value: value, first: int32(first), last: int32(len(labels)), index: index,
+	})
 	return nil
 }
 

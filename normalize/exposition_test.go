@@ -238,6 +238,13 @@ func TestParse(t *testing.T) {
 			if got := supplied(table, values); !slices.Equal(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
+			explained, _, err := table.Explain([]byte(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := supplied(table, explained); !slices.Equal(got, want) {
+				t.Errorf("explained: got  %v\nwant %v", got, want)
+			}
 		})
 	}
 }

@@ -33,7 +33,8 @@ var seedBodies = []string{
 }
 
 // FuzzParse: no body makes Parse panic; its errors wrap ErrMalformed; its values are finite, not
-// negative, or absent; and neither another try nor another way of cutting the body changes them.
+// negative, or absent; and neither another try, another way of cutting the body nor an explanation changes
+// them.
 func FuzzParse(f *testing.F) {
 	for i, body := range seedBodies {
 		f.Add([]byte(body), uint8(i))
@@ -62,6 +63,12 @@ func FuzzParse(f *testing.F) {
 				return math.Float64bits(a) == math.Float64bits(b)
 			}) {
 				t.Fatalf("in parts of %d: %v, %v; whole: %v, %v", 1+int(cut), again, errAgain, values, err)
+			}
+			explained, _, errExplained := table.Explain(body)
+			if (err == nil) != (errExplained == nil) || !slices.EqualFunc(values, explained, func(a, b float64) bool {
+				return math.Float64bits(a) == math.Float64bits(b)
+			}) {
+				t.Fatalf("explained: %v, %v; plain: %v, %v", explained, errExplained, values, err)
 			}
 		}
 	})

@@ -205,13 +205,17 @@ func (o *observation) sample(r *row, w window, value, samples float64) {
 	})
 }
 
-// missing adds an entry; a cache's names its scope, every other its series.
+// missing adds an entry.
 func (o *observation) missing(r *row, reason Reason) {
-	source := r.series
-	if r.kind == cache {
-		source = string(r.field)
-	}
 	o.result.missing = append(o.result.missing, Missing{
-		Pod: o.pod.Name, Scope: o.pod.Scope, Role: o.pod.Role, Source: source, Reason: reason,
+		Pod: o.pod.Name, Scope: o.pod.Scope, Role: o.pod.Role, Source: r.missingSource(), Reason: reason,
 	})
+}
+
+// missingSource is how a missing entry names the row: a cache's scope, every other's series.
+func (r *row) missingSource() string {
+	if r.kind == cache {
+		return string(r.field)
+	}
+	return r.series
 }

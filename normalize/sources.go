@@ -1,5 +1,10 @@
 package normalize
 
+import (
+	"maps"
+	"slices"
+)
+
 // The source tables: which series each field reads, by engine and by router, and from which Pods.
 // They mirror the specification's "Per-field series". A new engine, a new router or a renamed
 // series is a few lines here.
@@ -108,3 +113,9 @@ var routers = map[string]struct{ serving, pair *Table }{
 	"vllm-router":    {vllmRouter, vllmRouterPD},
 	"sglang-gateway": {sglangGateway, sglangGateway},
 }
+
+// Engines lists the engines' names, sorted.
+func Engines() []string { return slices.Sorted(maps.Keys(engines)) }
+
+// Routers lists the routers' names, sorted.
+func Routers() []string { return slices.Sorted(maps.Keys(routers)) }

@@ -1,7 +1,6 @@
 package normalize
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -335,10 +334,10 @@ func Sources() []Source {
 			sources = append(sources, Source{supplier, t.scope, r.field, r.series})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(engines)) {
+	for _, name := range Engines() {
 		add(name, engines[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(routers)) {
+	for _, name := range Routers() {
 		r := routers[name]
 		add(name, r.serving)
 		if r.pair != r.serving {

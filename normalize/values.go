@@ -59,7 +59,9 @@ func (p *Parser) reduce(series *series, samples []sample, values Values) {
 		if end < 0 {
 			end = len(samples)
 		}
-		if p.counts(series, samples[0].name) && p.sum(series, samples[:end], values) {
+		if !p.counts(series, samples[0].name) {
+			p.explanation.mark(samples[:end], WrongType)
+		} else if p.sum(series, samples[:end], values) {
 			return
 		}
 		samples = samples[end:]
@@ -100,11 +102,14 @@ func (p *Parser) sum(series *series, samples []sample, values Values) bool {
 	}
 	samples = p.countOnce(series, samples)
 	if series.slot >= 0 {
+		p.explanation.mark(samples, Counted)
 		values[series.slot] = total(samples, func(sample) bool { return true })
+	} else {
+		p.explanation.mark(samples, Unselected)
 	}
 	for _, sel := range series.selections {
 		if !sel.statusCode5xx {
-			values[sel.slot] = total(samples, func(a sample) bool {
+			values[sel.slot] = p.selected(samples, func(a sample) bool {
 				return string(p.label(a, sel.label)) == sel.value
 			})
 			continue
@@ -115,7 +120,7 @@ func (p *Parser) sum(series *series, samples []sample, values Values) bool {
 		}
 		if slices.ContainsFunc(samples, func(a sample) bool { return code(a, '1') }) {
 			values[sel.slot] = 0
-			if sum := total(samples, func(a sample) bool { return code(a, '5') }); !math.IsNaN(sum) {
+			if sum := p.selected(samples, func(a sample) bool { return code(a, '5') }); !math.IsNaN(sum) {
 				values[sel.slot] = sum
 			}
 		}
@@ -125,19 +130,22 @@ func (p *Parser) sum(series *series, samples []sample, values Values) bool {
 
 // sumHistogram sums the label sets of which both the sum and the count are valid.
 func (p *Parser) sumHistogram(series *series, samples []sample, values Values) bool {
-	samples = p.once(samples, func(a sample) []byte { return p.key(a, byte(a.name.part)) }, first)
+	p.explanation.mark(samples, Unmatched)
+	samples = p.once(samples, func(a sample) []byte { return p.key(a, byte(a.name.part)) }, first, Repeated)
 	counts := slices.IndexFunc(samples, func(a sample) bool { return a.name.part == partCount })
 	if counts <= 0 {
 		return false
 	}
-	sums, countOf := samples[:counts], make(map[string]float64, len(samples)-counts)
-	for _, a := range samples[counts:] {
-		countOf[string(p.key(a, 0))] = a.value
+	sums, countOf := samples[:counts], make(map[string]int, len(samples)-counts)
+	for i := counts; i < len(samples); i++ {
+		countOf[string(p.key(samples[i], 0))] = i
 	}
 	var matchedSums, matchedCounts []float64
-	for _, a := range sums {
+	for i, a := range sums {
 		if count, both := countOf[string(p.key(a, 0))]; both {
-			matchedSums, matchedCounts = append(matchedSums, a.value), append(matchedCounts, count)
+			matchedSums, matchedCounts = append(matchedSums, a.value), append(matchedCounts, samples[count].value)
+			p.explanation.mark(samples[i:i+1], Counted)
+			p.explanation.mark(samples[count:count+1], Counted)
 		}
 	}
 	if len(matchedSums) == 0 {
@@ -152,16 +160,16 @@ func (p *Parser) countOnce(series *series, samples []sample) []sample {
 	if len(samples) == 1 {
 		return samples
 	}
-	samples = p.once(samples, func(a sample) []byte { return p.key(a, 0) }, first)
+	samples = p.once(samples, func(a sample) []byte { return p.key(a, 0) }, first, Repeated)
 	var folded []string
 	if p.table.folds == foldRanks {
 		samples = p.dropPriorities(samples)
 		folded = append(folded, "tp_rank", "pp_rank", "moe_ep_rank")
-		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest)
+		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest, RankFolded)
 	}
 	if series.kind == gauge {
 		folded = append(folded, "pid")
-		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest)
+		samples = p.once(samples, func(a sample) []byte { return p.key(a, 0, folded...) }, largest, PidFolded)
 	}
 	return samples
 }
@@ -175,17 +183,23 @@ func (p *Parser) dropPriorities(samples []sample) []sample {
 		}
 	}
 	return slices.DeleteFunc(samples, func(a sample) bool {
+		if len(p.label(a, "priority")) == 0 {
+			return false
+		}
 		_, totalled := totals[string(p.key(a, 0, "priority"))]
-		return totalled && len(p.label(a, "priority")) > 0
+		if totalled {
+			p.explanation.markOne(a, PriorityTotalled)
+		}
+		return totalled
 	})
 }
 
-// first and largest say which sample of one key stands.
-func first(stands, _ float64) float64   { return stands }
-func largest(stands, a float64) float64 { return max(stands, a) }
+// first and largest say whether a later sample of a key takes the place of the one that stands.
+func first(_, _ float64) bool        { return false }
+func largest(stands, a float64) bool { return a > stands }
 
-// once keeps one sample a key, in place and in the order of their first appearance.
-func (p *Parser) once(samples []sample, key func(sample) []byte, stands func(a, b float64) float64) []sample {
+// once keeps one sample a key, in place and in the order of the keys' first appearance.
+func (p *Parser) once(samples []sample, key func(sample) []byte, replaces func(stands, a float64) bool, dropped Fate) []sample {
 	if len(samples) == 1 {
 		return samples
 	}
@@ -194,7 +208,10 @@ func (p *Parser) once(samples []sample, key func(sample) []byte, stands func(a, 
 	for _, a := range samples {
 		k := key(a)
 		if at, twice := seen[string(k)]; twice {
-			kept[at].value = stands(kept[at].value, a.value)
+			if replaces(kept[at].value, a.value) {
+				kept[at], a = a, kept[at]
+			}
+			p.explanation.markOne(a, dropped)
 			continue
 		}
 		seen[string(k)] = len(kept)
@@ -231,6 +248,17 @@ func (p *Parser) label(a sample, name string) []byte {
 		}
 	}
 	return nil
+}
+
+// selected is the total of what a selection keeps.
+func (p *Parser) selected(samples []sample, selects func(sample) bool) float64 {
+	return total(samples, func(a sample) bool {
+		if !selects(a) {
+			return false
+		}
+		p.explanation.markOne(a, Counted)
+		return true
+	})
 }
 
 // total sums the selected samples; NaN where there are none.
