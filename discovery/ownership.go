@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,9 +102,16 @@ func newObject(meta *metav1.ObjectMeta) object {
 
 func newPod(p *corev1.Pod) *pod {
 	out := &pod{object: newObject(&p.ObjectMeta), phase: p.Status.Phase, url: endpoint(p)}
+	n := 0
 	for _, c := range p.Spec.Containers {
-		out.arguments = append(out.arguments, c.Command...)
-		out.arguments = append(out.arguments, c.Args...)
+		n += len(c.Command) + len(c.Args)
+	}
+	out.arguments = make([]string, 0, n)
+	for _, c := range p.Spec.Containers {
+		for _, argument := range slices.Concat(c.Command, c.Args) {
+			// The Pods of a role have the same ones: they are kept once.
+			out.arguments = append(out.arguments, unique.Make(argument).Value())
+		}
 	}
 	return out
 }
