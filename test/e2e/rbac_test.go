@@ -275,3 +275,17 @@ func TestDeployedPod(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyNamespace holds that a namespace that was not filled in is not every namespace.
+func TestEmptyNamespace(t *testing.T) {
+	c := cluster.Start(t)
+	e := cluster.StartExporter(t, "--kubeconfig="+c.Kubeconfig, "--namespace=")
+	select {
+	case <-e.Done():
+	case <-time.After(ready):
+		t.Fatal("the exporter runs")
+	}
+	if _, err := e.Ended(); err == nil || strings.Count(e.Output(t), "\n") != 1 || !strings.Contains(e.Output(t), "--namespace") {
+		t.Errorf("it ended with %v and said %q", err, e.Output(t))
+	}
+}
