@@ -33,6 +33,9 @@ type resourceWatch struct {
 	resource  schema.GroupVersionResource
 	namespace string
 	reflector *cache.Reflector
+	// list is the plain call, selector what it is asked for with.
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	selector string
 
 	// Guarded by the cluster's lock.
 
@@ -46,7 +49,7 @@ type resourceWatch struct {
 
 // watch adds a resource's watch.
 func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, selector string, client any, expected runtime.Object, calls calls) {
-	w := &resourceWatch{cluster: c, resource: resource, namespace: namespace}
+	w := &resourceWatch{cluster: c, resource: resource, namespace: namespace, list: calls.list, selector: selector}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
