@@ -309,10 +309,12 @@ func debugSink(logger *slog.Logger) logr.LogSink {
 // debugHandler lowers every record to debug level.
 type debugHandler struct{ slog.Handler }
 
+// Enabled implements slog.Handler.
 func (h debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return h.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
+// Handle implements slog.Handler.
 func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.Enabled(ctx, r.Level) {
 		return nil // logr asks for its information alone, and gives its errors always.
@@ -321,10 +323,12 @@ func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
+// WithAttrs implements slog.Handler.
 func (h debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return debugHandler{h.Handler.WithAttrs(attrs)}
 }
 
+// WithGroup implements slog.Handler.
 func (h debugHandler) WithGroup(name string) slog.Handler {
 	return debugHandler{h.Handler.WithGroup(name)}
 }
