@@ -36,6 +36,10 @@ image: ## Build the container image (needs docker).
 test: ## Run every test that needs Go alone, with the race detector.
 	go test -race ./...
 
+.PHONY: generate
+generate: ## Write the files that are generated: the dashboards' JSON.
+	go generate ./...
+
 .PHONY: fuzz
 fuzz: ## Fuzz what parses, half a minute each.
 	for target in FuzzParse FuzzObserve FuzzExpfmt FuzzTextparse; do \
