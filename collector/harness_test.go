@@ -111,7 +111,6 @@ func newExporter(t testing.TB, s settings, deployments ...*discovery.Deployment)
 		Registry:      e.registry,
 		TimeoutOffset: 500 * time.Millisecond,
 		MaxRequests:   s.maxRequests,
-		Landing:       http.NotFoundHandler(),
 		Logger:        logger,
 	})
 	t.Cleanup(func() {

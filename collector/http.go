@@ -31,9 +31,7 @@ type HandlerConfig struct {
 	TimeoutOffset time.Duration
 	// MaxRequests bounds the requests that collect at once; the rest get 503. It must be positive.
 	MaxRequests int
-	// Landing is the page at /.
-	Landing http.Handler
-	Logger  *slog.Logger
+	Logger      *slog.Logger
 }
 
 // NewHandler returns the exporter's handler: /metrics, /probe, /sd, /-/healthy, /-/ready and /.
@@ -54,7 +52,7 @@ func NewHandler(source Source, reader *Reader, config HandlerConfig) *Handler {
 	h.mux.HandleFunc("GET /sd", h.discovery)
 	h.mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "Healthy.") })
 	h.mux.HandleFunc("GET /-/ready", h.ready)
-	h.mux.Handle("GET /{$}", config.Landing)
+	h.mux.Handle("GET /{$}", &statusPage{source, reader, config.Logger})
 	return h
 }
 

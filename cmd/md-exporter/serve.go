@@ -130,15 +130,10 @@ func serve(ctx context.Context, logger *slog.Logger, flags *serveFlags, sources 
 	}
 	reader := collector.NewReader(client, flags.reader, collector.NewMetrics(registry), logger)
 	defer reader.Close()
-	landing, err := landingPage()
-	if err != nil {
-		return err
-	}
 	handler := collector.NewHandler(collector.Shard(source, flags.shard, flags.shards), reader, collector.HandlerConfig{
 		Registry:      registry,
 		TimeoutOffset: flags.timeoutOffset,
 		MaxRequests:   flags.maxRequests,
-		Landing:       landing,
 		Logger:        logger,
 	})
 
@@ -180,20 +175,5 @@ func listenAndServe(ctx context.Context, group *errgroup.Group, handler http.Han
 			return server.Close()
 		}
 		return nil
-	})
-}
-
-func landingPage() (http.Handler, error) {
-	return web.NewLandingPage(web.LandingConfig{
-		Name:        "md-exporter",
-		Description: "Normalized Prometheus metrics of LLM serving deployments on Kubernetes",
-		Version:     version.Version,
-		Profiling:   "false",
-		Links: []web.LandingLinks{
-			{Address: "/metrics", Text: "Metrics", Description: "Every deployment, and the exporter's own series"},
-			{Address: "/sd", Text: "Service discovery", Description: "One target a deployment, for /probe?target=NAMESPACE/NAME"},
-			{Address: "/-/healthy", Text: "Health"},
-			{Address: "/-/ready", Text: "Readiness"},
-		},
 	})
 }
