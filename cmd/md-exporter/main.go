@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,6 +46,12 @@ type environment struct {
 	log            *promslog.Config
 }
 
+// exitStatus is a command's answer where that is more than success or failure: it is not said on stderr.
+type exitStatus int
+
+// Error implements error.
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
 // run parses the arguments, runs their command and returns the exit status: whatever is wrong is one
 // line on stderr and status 1.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -57,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app.HelpFlag.Short('h')
 	env := environment{stdout: stdout, stderr: stderr, log: &promslog.Config{Writer: stderr}}
 	promslogflag.AddFlags(app, env.log)
-	commands := []command{serveCommand(app), demoCommand(app)}
+	commands := []command{serveCommand(app), demoCommand(app), snapshotCommand(app), inspectCommand(app)}
 
 	selected, err := app.Parse(args)
 	if err != nil {
@@ -68,7 +75,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if c.FullCommand() != selected {
 			continue
 		}
-		if err := c.run(ctx, env); err != nil {
+		err := c.run(ctx, env)
+		var status exitStatus
+		switch {
+		case errors.As(err, &status):
+			return int(status)
+		case err != nil:
 			fmt.Fprintf(stderr, "md-exporter: error: %v\n", err)
 			return 1
 		}

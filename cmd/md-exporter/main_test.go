@@ -18,6 +18,11 @@ func TestWrongArguments(t *testing.T) {
 	mistyped := write(t, "mistyped.json", `{"apiVersion":"worker.gpustack.ai/v1alpha1","kind":"ModelDeployment","metadata":{"name":"m"},"spec":{"roles":7}}`)
 	skips := write(t, "skips.yaml", "insecure_skip_verify: true\n")
 	web := write(t, "web.yaml", "tls_server_config: {cert_file: nowhere.pem, key_file: nowhere.key}\n")
+	html := write(t, "page.html", "<html>\n<body>not found</body>\n</html>\n")
+	engines := write(t, "engines.prom", "vllm:num_requests_running 1\nsglang:num_running_reqs 2\n")
+	routed := write(t, "routed.prom", "vllm:num_requests_running 1\nllm_d_epp_request_running 2\n")
+	unknown := write(t, "unknown.prom", "up 1\n")
+	halved := write(t, "halved.prom", "vllm:num_requests_running 1\nvllm:num_requests_waiting")
 	for _, row := range []struct {
 		args  string
 		names string
@@ -78,6 +83,52 @@ func TestWrongArguments(t *testing.T) {
 		{"--manifests=" + os.DevNull, os.DevNull},
 		{"--manifests=" + filepath.Dir(broken), broken},
 
+		{"snapshot", "NAMESPACE/NAME"},
+		{"snapshot " + good, "NAMESPACE/NAME"},
+		{"snapshot m " + good, `"m" is not NAMESPACE/NAME`},
+		{"snapshot /m " + good, `"/m"`},
+		{"snapshot chat/ " + good, `"chat/"`},
+		{"snapshot chat/m/n " + good, `"chat/m/n"`},
+		{"snapshot chat/m " + good, "no ModelDeployment chat/m"},
+		{"snapshot chat/m -o xml " + good, "--output=xml"},
+		{"snapshot chat/m --window=0s " + good, "--window"},
+		{"snapshot chat/m --window=5 " + good, "--window=5"},
+		{"snapshot chat/m --scrape.max-pods=0 " + good, "--scrape.max-pods"},
+		{"snapshot chat/m --scrape.tls-config-file=" + missing + " " + good, missing},
+		{"snapshot chat/m --namespace=chat " + good, "--namespace"},
+		{"snapshot chat/m --kubeconfig=" + missing, missing},
+		{"snapshot chat/m --kubeconfig=" + broken, broken},
+		{"snapshot chat/m --kubeconfig=" + missing + " " + good, "--kubeconfig"},
+		{"snapshot chat/m --manifests=" + missing, missing},
+		{"snapshot chat/m --manifests=" + broken, broken},
+
+		{"inspect", "FILE|-|URL"},
+		{"inspect " + missing, missing},
+		{"inspect " + unknown + " " + missing, missing},
+		{"inspect " + filepath.Dir(unknown), filepath.Dir(unknown)},
+		{"inspect - -", "- is given twice"},
+		{"inspect a b c", "3 expositions"},
+		{"inspect ftp://127.0.0.1/metrics", "ftp://127.0.0.1/metrics is not an http or https URL"},
+		{"inspect http:///metrics", "http:///metrics"},
+		{"inspect http://127.0.0.1:port/metrics", "127.0.0.1:port"},
+		{"inspect http://127.0.0.1:1/metrics", "http://127.0.0.1:1/metrics: connection_failed"},
+		{"inspect " + html, html + ": malformed exposition"},
+		{"inspect --engine=vllm " + html, html + ": malformed exposition"},
+		{"inspect " + engines, "--engine or --router, one of --engine=sglang, --engine=vllm"},
+		{"inspect " + routed, "--engine=vllm, --router=llm-d-router"},
+		{"inspect " + unknown, unknown + ": no series"},
+		{"inspect " + os.DevNull, "say whose it is with --engine or --router"},
+		{"inspect " + halved, halved + `: malformed exposition: "vllm:num_requests_waiting"`},
+		{"inspect --scrape.max-body-bytes=4 " + unknown, "--scrape.max-body-bytes"},
+		{"inspect --scrape.timeout=0s " + unknown, "--scrape.timeout"},
+		{"inspect --window=-1s " + unknown, "--window"},
+		{"inspect --engine=llama " + unknown, "--engine=llama"},
+		{"inspect --router=nginx " + unknown, "--router=nginx"},
+		{"inspect --role-kind=both " + unknown, "--role-kind=both"},
+		{"inspect --engine=vllm --router=vllm-router " + unknown, "--engine and --router"},
+		{"inspect --router=vllm-router --arg=--x " + unknown, "--arg"},
+		{"inspect --engine=vllm --role-kind=decode --no-pair " + unknown, "--no-pair"},
+
 		{"demo --manifests=x", "--manifests"},
 		{"demo --seed=-1", "--seed=-1"},
 		{"demo --scrape.max-pods=0", "--scrape.max-pods"},
@@ -118,10 +169,12 @@ func TestHelpAndVersion(t *testing.T) {
 		has  []string
 	}{
 		{"--version", []string{"md-exporter, version v1.2.3-test"}},
-		{"--help", []string{"serve", "demo", "--log.level"}},
+		{"--help", []string{"serve", "demo", "snapshot", "inspect", "--log.level"}},
 		{"-h", []string{"serve", "demo"}},
 		{"help", []string{"serve", "demo"}},
 		{"serve --help", []string{"--manifests", "--web.listen-address", ":9847", "--scrape.timeout=2s", "--window.min=10s", "--snapshot.timeout=8s"}},
+		{"snapshot --help", []string{"NAMESPACE/NAME", "--output=table", "-o", "--window=5s", "--manifests", "--scrape.timeout=2s"}},
+		{"inspect --help", []string{"FILE|-|URL", "--engine", "--role-kind", "--[no-]pair", "--router", "--[no-]kv-cache", "--arg", "--window=30s", "sglang-gateway"}},
 		{"demo --help", []string{"--seed", "--web.listen-address", "--scrape.timeout=2s"}},
 	} {
 		got := runToEnd(t, strings.Fields(row.args)...)
