@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
@@ -26,12 +27,12 @@ func parseTextparse(body string) ([]labeled, error) {
 		}
 		var l labels.Labels
 		p.Labels(&l)
-		if l.Get(labels.MetricName) != fuzzed {
+		if l.Get(model.MetricNameLabel) != fuzzed {
 			continue
 		}
 		_, _, value := p.Series()
 		all := l.Map()
-		delete(all, labels.MetricName)
+		delete(all, model.MetricNameLabel)
 		samples = append(samples, labeled{all, value})
 	}
 }
