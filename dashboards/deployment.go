@@ -271,7 +271,7 @@ func kvTransfer() []panel {
 	return []panel{
 		eachPodOf("Transfer time", "Mean time of a transfer of the Pod's window."+half, seconds, 6, "kv_transfer_latency_mean_seconds"),
 		eachPodOf("Transfer speed", "Mean speed of the transfers of the Pod's window."+half, bytesPerSecond, 6, "kv_transfer_speed_mean_bytes_per_second"),
-		eachPodOf("Transfer size", "Mean size of the transfers of the Pod's window."+half, bytes, 6, "kv_transfer_size_mean_bytes"),
+		eachPodOf("Transfer size", "Mean size of the transfers of the Pod's window."+half, bytesSI, 6, "kv_transfer_size_mean_bytes"),
 		eachPodOf("Transfer failures", "Transfers that failed, a second. Nothing is there before the first."+half, "suffix:failures/s", 6, "kv_transfer_failures_per_second"),
 	}
 }

@@ -225,7 +225,7 @@ const (
 	seconds            = units.Seconds
 	ratio              = units.PercentUnit
 	perSecond          = units.RequestsPerSecond
-	bytes              = units.BytesSI
+	bytesSI            = units.BytesSI
 	bytesPerSecond     = units.BytesPerSecondSI
 	errorsPerSecond    = "suffix:errors/s"
 	responsesPerSecond = "suffix:responses/s"

@@ -34,6 +34,7 @@ func rows(p panel, sortBy string, desc bool, columns ...column) panel {
 		ShowHeader(true).
 		CellHeight(common.TableCellHeightSm).
 		Filterable(true).
+		Footer(common.NewTableFooterOptionsBuilder().Show(false).Reducer([]string{})).
 		SortBy([]cogSort{common.NewTableSortByFieldStateBuilder().DisplayName(sortBy).Desc(desc)})
 	for _, c := range columns {
 		if c.expr != "" {
