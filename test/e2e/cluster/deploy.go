@@ -149,8 +149,41 @@ func waitGranted(t testing.TB, client kubernetes.Interface, namespace string, ru
 }
 
 // InstallExporter grants the exporter's ServiceAccount what deploy/exporter grants it, and starts the
-// exporter as that account, with the arguments.
+// exporter as that account, with the environment of its Deployment, and with the arguments.
 func (c *Cluster) InstallExporter(t testing.TB, args ...string) *Exporter {
 	t.Helper()
-	return StartExporter(t, append([]string{"--kubeconfig=" + c.InstallRBAC(t, Render(t, ClusterWide))}, args...)...)
+	path, err := exporterBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := Render(t, ClusterWide)
+	return startExporter(t, command{path: path, env: environment(t, manifests),
+		args: append([]string{"--kubeconfig=" + c.InstallRBAC(t, manifests)}, args...)})
+}
+
+// environment is what the one Deployment among the objects sets, by value.
+func environment(t testing.TB, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	var env []string
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range containers {
+			variables, _, err := unstructured.NestedSlice(c.(map[string]any), "env")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range variables {
+				if v := v.(map[string]any); v["value"] != nil {
+					env = append(env, fmt.Sprintf("%s=%s", v["name"], v["value"]))
+				}
+			}
+		}
+	}
+	return env
 }
