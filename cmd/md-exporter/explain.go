@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,7 +132,7 @@ func (e *explanation) printSeries(w io.Writer, read normalize.SeriesRead) {
 				fmt.Fprintf(w, "      and %d more\n", n-maxSamples)
 				break
 			}
-			fmt.Fprintf(w, "      %s %s\n", sampleName(a, read.Series, common), strconv.FormatFloat(a.Value, 'g', -1, 64))
+			fmt.Fprintf(w, "      %s %s\n", sampleName(a, read.Series, common), exact(a.Value))
 		}
 	}
 }
@@ -147,10 +148,10 @@ func (e *explanation) inputs(series string) []string {
 			if name, _, _ := strings.Cut(in.Series, "{"); !in.Present || name != series && name != series+"_sum" && name != series+"_count" {
 				continue
 			}
-			line := strings.TrimSpace(strings.TrimPrefix(in.Series, series)+" = ") + " " + strconv.FormatFloat(in.Value, 'g', -1, 64)
+			line := strings.TrimSpace(strings.TrimPrefix(in.Series, series)+" = ") + " " + exact(in.Value)
 			if e.earlier != nil {
 				if before := e.earlier[i].Inputs[j]; before.Present {
-					line += ", before " + strconv.FormatFloat(before.Value, 'g', -1, 64)
+					line += ", before " + exact(before.Value)
 				} else {
 					line += ", absent before"
 				}
@@ -161,6 +162,14 @@ func (e *explanation) inputs(series string) []string {
 		}
 	}
 	return lines
+}
+
+// exact is the number with all its digits.
+func exact(v float64) string {
+	if math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // sampleName tells the sample from its series' others.

@@ -135,5 +135,8 @@ func names(bodies []exposition) string {
 			all[i] = "standard input"
 		}
 	}
+	if len(all) == 2 && all[0] == all[1] {
+		return all[0] + ", twice"
+	}
 	return strings.Join(all, " and ")
 }

@@ -146,7 +146,7 @@ func TestInspectURL(t *testing.T) {
 		t.Error("it was not read once")
 	}
 	started := time.Now()
-	out := inspects(t, []string{"100 samples in", "_total: for successful-requests"}, server.URL, server.URL, "--window=300ms")
+	out := inspects(t, []string{server.URL + ", twice: vllm-router", "100 samples in", "_total: for successful-requests"}, server.URL, server.URL, "--window=300ms")
 	if took := time.Since(started); asked.Load() != 2 || took < 300*time.Millisecond {
 		t.Errorf("asked %d times in %v: %s", asked.Load(), took, out)
 	}

@@ -83,7 +83,7 @@ chat/qwen was read at 2026-01-02T03:04:05Z in 12ms.
 func TestPrintExplanation(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bodies := []exposition{
-		{"first.prom", []byte("smg_router_requests_total 10\n"), at},
+		{"first.prom", []byte("smg_router_requests_total 39999970\n"), at},
 		{stdin, []byte(`# TYPE smg_worker_pool_size gauge
 smg_worker_pool_size{pid="1",a="x"} 2
 smg_worker_pool_size{pid="2",a="x"} 3
@@ -91,7 +91,7 @@ smg_worker_pool_size{pid="1",a="y"} NaN
 # TYPE smg_worker_requests_active summary
 smg_worker_requests_active 1
 smg_router_requests 7
-smg_router_requests_total{route="\n"} 40
+smg_router_requests_total{route="\n"} 40000000
 smg_router_requests_total{route="\n"} 90
 smg_http_responses_total{status_code="200"} 9
 smg_http_responses_total{status_code="503"} 2
@@ -136,9 +136,9 @@ SERIES
     another process of the same server: the processes are counted once, by the largest:
       {pid="1",a="x"} 2
   smg_router_requests_total: for requests, error-ratio (not read); 1 of 3 samples counted
-    = 40, before 10
+    = 40000000, before 39999970
     counted:
-      {route="\n"} 40
+      {route="\n"} 40000000
     the series is read by another spelling of its name:
       smg_router_requests 7
     the label set has come before: the first is counted once:
