@@ -114,6 +114,22 @@ func TestLeastPrivilege(t *testing.T) {
 				})
 			}
 			rules := cluster.Rules(t, manifests)
+			t.Run("a list that this server streams is a watch", func(t *testing.T) {
+				manifests := cluster.Render(t, v.folder)
+				streaming := cluster.Rules(t, manifests)
+				for _, rule := range streaming {
+					rule.(map[string]any)["verbs"] = []any{"watch"}
+				}
+				cluster.SetRules(t, manifests, streaming)
+				kubeconfig := c.InstallRBAC(t, manifests)
+				denied(t, kubeconfig, "pods", "list")
+				e := cluster.StartExporter(t, append([]string{"--kubeconfig=" + kubeconfig}, v.args...)...)
+				e.WaitReady(t, ready)
+				if log := e.Output(t); strings.Contains(log, "level=ERROR") {
+					t.Errorf("it asked for a list:\n%s", log)
+				}
+				c.InstallRBAC(t, cluster.Render(t, v.folder))
+			})
 			for i, rule := range rules {
 				resource := rule.(map[string]any)["resources"].([]any)[0].(string)
 				t.Run("without "+resource, func(t *testing.T) {
@@ -121,7 +137,7 @@ func TestLeastPrivilege(t *testing.T) {
 					manifests := cluster.Render(t, v.folder)
 					cluster.SetRules(t, manifests, left)
 					without := c.InstallRBAC(t, manifests)
-					denied(t, without, resource)
+					denied(t, without, resource, "list", "watch")
 					e := cluster.StartExporter(t, append([]string{"--kubeconfig=" + without}, v.args...)...)
 					neverReady(t, e, regexp.MustCompile(`level=ERROR .*forbids to (list|watch) `+resource+`\b.* verb=(list|watch) resource=`+resource+`\b`))
 
@@ -170,10 +186,10 @@ func discoverySynced(t *testing.T, e *cluster.Exporter) map[string]string {
 	return synced
 }
 
-// denied waits until the account may not list and watch the resource any more.
-func denied(t *testing.T, kubeconfig, resource string) {
+// denied waits until the account may do nothing of the verbs with the resource any more.
+func denied(t *testing.T, kubeconfig, resource string, verbs ...string) {
 	t.Helper()
-	for _, verb := range []string{"list", "watch"} {
+	for _, verb := range verbs {
 		cluster.Eventually(t, settled, "no right to "+verb+" "+resource, func(context.Context) error {
 			out, err := cluster.Kubectl(t, kubeconfig, "auth", "can-i", verb, resource, "--namespace=default")
 			if strings.TrimSpace(out) != "no" {
