@@ -305,7 +305,7 @@ func plural(n any, noun string) string {
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
-		return "under 1 ms"
+		return "<1 ms"
 	case d < time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	default:

@@ -580,7 +580,7 @@ func TestStatusWords(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": figure(0), "12": figure(12), "-3": figure(-3), "0.5205": figure(0.52049), "34.25": figure(34.2512), "12346": figure(12345.6),
 		"1e+18": figure(1e18), "1.234e-05": figure(1.234e-5),
-		"under 1 ms": took(10 * time.Microsecond), "7 ms": took(7900 * time.Microsecond), "2 s": took(2001 * time.Millisecond), "2.01 s": took(2010 * time.Millisecond),
+		"<1 ms": took(10 * time.Microsecond), "7 ms": took(7900 * time.Microsecond), "2 s": took(2001 * time.Millisecond), "2.01 s": took(2010 * time.Millisecond),
 		"1 s ago":     ago(statusNow, statusNow.Add(-1999*time.Millisecond)),
 		"119 s ago":   ago(statusNow, statusNow.Add(-119*time.Second)),
 		"2 min ago":   ago(statusNow, statusNow.Add(-2*time.Minute)),
