@@ -1,4 +1,5 @@
-# Targets are listed by `make` alone. Everything but lint and e2e needs Go and nothing else.
+# Targets are listed by `make` alone. Everything but lint and e2e needs Go and nothing else; test also opens the
+# status page where a Chromium is installed, and says so where none is.
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -33,8 +34,9 @@ image: ## Build the container image (needs docker).
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) -t $(IMAGE) .
 
 .PHONY: test
-test: ## Run every test that needs Go alone, with the race detector.
+test: ## Run every test that needs Go alone, with the race detector, and the status page where a Chromium is.
 	go test -race ./...
+	cd test/browser && go test -count=1 -v .
 
 .PHONY: generate
 generate: ## Write the files that are generated: the dashboards' JSON.
@@ -61,6 +63,7 @@ lint: $(GOLANGCI_LINT) ## Check formatting and style.
 	go mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
 	cd test/e2e && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
+	cd test/browser && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 
 $(GOLANGCI_LINT):
 	@mkdir -p $(@D)
