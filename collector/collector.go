@@ -11,9 +11,11 @@ import (
 	"github.com/md-exporter/md-exporter/normalize"
 )
 
-// Collector collects some deployments once, for one request: Collect reads them side by side and
-// renders what is in when they are all read or the request's context ends. Each is then registered
-// with a registry of its own and forgotten.
+// Collector collects some deployments once, for one request: it reads them side by side and renders what
+// is in when they are all read or the request's context ends. It lives as long as the request.
+//
+// Handler writes it by Encode. It is a prometheus.Collector, too, for a program that has a registry of its
+// own; the two render the same rows.
 type Collector struct {
 	ctx         context.Context
 	reader      *Reader

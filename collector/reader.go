@@ -73,8 +73,8 @@ type flights struct {
 }
 
 // podKey is a Pod of a deployment: a Pod or a deployment that is created again under its name has
-// another UID, and no window across the two.
-type podKey struct{ deployment, pod string }
+// another UID, and no window across the two. The name is there for manifests that copy a UID.
+type podKey struct{ deployment, name, uid string }
 
 // podState is what is kept of a Pod between reads.
 type podState struct {
@@ -134,7 +134,7 @@ func (r *Reader) prune() {
 			last[id] = snapshot
 		}
 		for i := range d.Pods {
-			key := podKey{id, d.Pods[i].UID}
+			key := podKey{id, d.Pods[i].Name, d.Pods[i].UID}
 			if state, known := r.pods[key]; known {
 				pods[key] = state
 			}
@@ -167,7 +167,7 @@ func identity(d *discovery.Deployment) string {
 
 // state is what is kept of the Pod.
 func (r *Reader) state(d *discovery.Deployment, p *discovery.Pod) *podState {
-	key := podKey{identity(d), p.UID}
+	key := podKey{identity(d), p.Name, p.UID}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	state, known := r.pods[key]
@@ -178,10 +178,16 @@ func (r *Reader) state(d *discovery.Deployment, p *discovery.Pod) *podState {
 	return state
 }
 
+// deadlineSlack is what reads that were cut at their deployment's deadline have to come in.
+const deadlineSlack = 250 * time.Millisecond
+
 // Snapshot reads the deployment, or shares its read in flight, and assembles what is in when the
-// read has ended or ctx has, whichever comes first. What is not read by then is ScrapeDeadline.
+// read has ended, or ctx or the deployment's own deadline has come, whichever is first. What is not read
+// by then is ScrapeDeadline.
 func (r *Reader) Snapshot(ctx context.Context, d *discovery.Deployment) normalize.Snapshot {
 	f := r.join(d)
+	ctx, cancel := context.WithDeadline(ctx, f.started.Add(r.config.SnapshotTimeout+deadlineSlack))
+	defer cancel()
 	select {
 	case <-f.done:
 	case <-ctx.Done():

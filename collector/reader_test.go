@@ -614,6 +614,18 @@ func TestRetainDuringAFlight(t *testing.T) {
 	}
 }
 
+// Two Pods of one UID, as a copied manifest has them, do not share windows.
+func TestPodsOfOneUIDDoNotShareWindows(t *testing.T) {
+	url := endpoint(t, busy())
+	d := vllmServing("m", serverPod("a", url), serverPod("b", url))
+	d.Pods[1].UID = d.Pods[0].UID
+	e := newExporter(t, settings{}, d)
+	e.reader.Snapshot(t.Context(), d)
+	if held := e.reader.heldReads(); held != 2 {
+		t.Errorf("%v reads held, want one a Pod", held)
+	}
+}
+
 // Two deployments whose Pods have the same UIDs do not share windows.
 func TestDeploymentsDoNotShareWindows(t *testing.T) {
 	url := endpoint(t, busy())

@@ -190,6 +190,7 @@ func (o *objects) add(data []byte, standIn metav1.TypeMeta, depth int) error {
 	if t.Kind == "" {
 		return errors.New("not a Kubernetes object: kind is missing")
 	}
+	o.documents++
 	gk := t.GroupVersionKind().GroupKind()
 	if decodeKind, ok := decoders[gk]; ok {
 		if err := decodeKind(o, data); err != nil {

@@ -32,6 +32,7 @@ type Manifests struct {
 	// What follows belongs to NewManifests and then to Run.
 
 	files     map[string]decodedFile // by path: what was decoded last
+	looked    []file                 // at the last look
 	seen      []file                 // at the last attempt; nil where it has to be repeated
 	published []file                 // what the fleet was made of
 	failure   error                  // of the last attempt
@@ -73,7 +74,7 @@ func NewManifests(paths []string, logger *slog.Logger, reg prometheus.Registerer
 			Help: "When the manifest files were last read whole, in Unix time.",
 		}),
 	}
-	if err := m.read(); err != nil {
+	if err := m.read(find(paths)); err != nil {
 		return nil, fmt.Errorf("manifests: %w", err)
 	}
 	if reg != nil {
@@ -107,10 +108,17 @@ func (m *Manifests) Run(ctx context.Context) error {
 	}
 }
 
-// reload is one look at the files.
+// reload is one look at the files. What changed is read when two looks in a row found it the same: a
+// program that writes a file over seconds is not read in the middle.
 func (m *Manifests) reload() {
+	found, err := find(m.paths)
+	settled := slices.EqualFunc(m.looked, found, file.same)
+	m.looked = found
+	if err == nil && !settled && !slices.EqualFunc(m.seen, found, file.same) {
+		return
+	}
 	before := m.failure
-	err := m.read()
+	err = m.read(found, err)
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		m.logger.Error("Manifests cannot be read, the last good ones stand", "err", err)
@@ -119,9 +127,8 @@ func (m *Manifests) reload() {
 	}
 }
 
-// read publishes a new fleet if the files are not those that the last one was made of.
-func (m *Manifests) read() error {
-	found, err := find(m.paths)
+// read publishes a new fleet if the files found are not those that the last one was made of.
+func (m *Manifests) read(found []file, err error) error {
 	if err == nil && m.seen != nil && slices.EqualFunc(m.seen, found, file.same) {
 		return m.failure
 	}
@@ -162,6 +169,10 @@ func (m *Manifests) decode(found []file) (*objects, error) {
 			o, err := decode(data)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s", f.path, oneLine(err))
+			}
+			if ok && o.documents == 0 && known.objects.documents > 0 {
+				// kubectl writes a List also where there is nothing to list.
+				return nil, fmt.Errorf("%s: nothing is in it any more", f.path)
 			}
 			known = decodedFile{f, o}
 		}

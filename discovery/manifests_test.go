@@ -559,6 +559,26 @@ func TestReload(t *testing.T) {
 	w.expect("every file removed", "", 1, 0)
 }
 
+// TestWrittenSlowly follows a file that a program empties and then writes over several looks, as a shell's
+// redirection does.
+func TestWrittenSlowly(t *testing.T) {
+	w := watch(t, map[string]string{"fleet.yaml": strings.Join(all, "---\n")})
+	for i := range all {
+		write(t, w.dir, map[string]string{"fleet.yaml": strings.Join(all[:i], "---\n")})
+		w.log.Reset()
+		w.reload()
+		if got := describe(w.Fleet()); got != whole || w.log.Len() > 0 {
+			t.Errorf("after %d objects: %s\n%s", i, got, w.log)
+		}
+	}
+	write(t, w.dir, map[string]string{"fleet.yaml": deploymentYAML})
+	w.expect("written", "ai/chat vllm 6a1f:", 1, 0)
+	write(t, w.dir, map[string]string{"fleet.yaml": "# nothing yet\n"})
+	w.expect("left empty", "ai/chat vllm 6a1f:", 0, 1)
+	write(t, w.dir, map[string]string{"fleet.yaml": "apiVersion: v1\nkind: List\nitems: []\n"})
+	w.expect("an empty list", "", 1, 1)
+}
+
 // TestUnreadable holds that a file which is listed but cannot be read is tried again at the next look,
 // since what heals it, a permission or a disk, need not change the file.
 func TestUnreadable(t *testing.T) {
@@ -588,7 +608,8 @@ func TestRecreated(t *testing.T) {
 	w.expect("after", "ai/chat vllm 6a1f-new:", 1, 0)
 }
 
-// TestRun watches on a clock of its own: a change is seen within a second, and the end is the context's.
+// TestRun watches on a clock of its own: a change is read at the second look that finds it, and the end is
+// the context's.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, map[string]string{"md.yaml": deploymentYAML})
@@ -611,12 +632,12 @@ func TestRun(t *testing.T) {
 		// Between two looks: at the instant of one, it could see the file half written.
 		time.Sleep(10*time.Second + pollInterval/2)
 		write(t, w.dir, map[string]string{"rest.yaml": strings.Join(all[1:], "---\n")})
-		time.Sleep(pollInterval)
+		time.Sleep(2 * pollInterval)
 		synctest.Wait()
 		if got := describe(w.Fleet()); got != whole {
 			t.Errorf("got  %s\nwant %s", got, whole)
 		}
-		if got, want := testutil.ToFloat64(w.successTime), seconds(start.Add(11*time.Second)); got != want {
+		if got, want := testutil.ToFloat64(w.successTime), seconds(start.Add(12*time.Second)); got != want {
 			t.Errorf("read at %v, want %v", got, want)
 		}
 		cancel()

@@ -34,6 +34,8 @@ type objects struct {
 	deployments      map[key]*object
 	replicaSets      map[key]*object
 	pods             map[key]*pod
+	// documents is how many manifests the objects were read from, of whatever kind.
+	documents int
 }
 
 type key struct{ namespace, name string }

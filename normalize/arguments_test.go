@@ -1,6 +1,10 @@
 package normalize
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+)
 
 // TestExternalStore: vLLM's external-store is read only where it measures the store. The Pod's arguments
 // decide on the connector, and the deployment on the pool.
@@ -110,5 +114,18 @@ func TestTiers(t *testing.T) {
 				compare(t, only(outcome(t, d, p, twice("", "")...), "host-prefix", "storage-prefix"), want)
 			}
 		})
+	}
+}
+
+// TestResetWhileUnsupported: a reset counts although the source is unsupported in the read that shows it.
+func TestResetWhileUnsupported(t *testing.T) {
+	body := func(queries, hits int) string {
+		return fmt.Sprintf("vllm:external_prefix_cache_queries_total %d\nvllm:external_prefix_cache_hits_total %d\n", queries, hits)
+	}
+	h := new(History)
+	r := observe(t, h, withPool(engineOf("vllm", RoleServer)), enginePod(RoleServer), WindowConfig{MaxAge: DefaultWindowMaxAge},
+		scrape{0, body(100, 50)}, scrape{10 * time.Second, body(200, 100)}, scrape{20 * time.Second, body(0, 0)}, scrape{30 * time.Second, body(500, 150)})
+	if len(r.caches) != 1 || r.caches[0].Hits != 150 || r.caches[0].Queries != 500 {
+		t.Errorf("got %+v", r.caches)
 	}
 }

@@ -34,9 +34,10 @@ type Parser struct {
 	types map[string]string
 	// tail is the line that the body so far ends in.
 	tail []byte
-	// nonBlank and exposition tell whether there was a line that is not blank, and one of the format.
-	nonBlank, exposition bool
-	err                  error
+	// content and exposition tell whether there was a line that is neither blank nor a comment, and one
+	// that is a sample.
+	content, exposition bool
+	err                 error
 	// set and buffer are scratch of key.
 	set    []label
 	buffer []byte
@@ -64,16 +65,16 @@ func (p *Parser) Write(part []byte) (int, error) {
 
 // Values ends the body and returns what it supplies; the parser must not be used any more.
 //
-// A selected line that does not parse, and a body of non-blank lines none of which is an exposition
-// line, are errors that wrap ErrMalformed: half a body is never used. An empty or comment-only body
-// has every series absent.
+// A selected line that does not parse, and a body whose lines are no samples (a page, a message, JSON:
+// a "#" at the start of one of them makes it no exposition), are errors that wrap ErrMalformed: half a
+// body is never used. An empty or comment-only body has every series absent.
 func (p *Parser) Values() (Values, error) {
 	p.scan(nil, true)
 	defer p.release()
 	switch {
 	case p.err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, p.err)
-	case p.nonBlank && !p.exposition:
+	case p.content && !p.exposition:
 		return nil, fmt.Errorf("%w: no line of the body is an exposition line", ErrMalformed)
 	}
 	return p.values(), nil
@@ -136,12 +137,11 @@ func (p *Parser) line(line []byte) {
 	if len(line) == 0 || p.err != nil {
 		return
 	}
-	p.nonBlank = true
 	if line[0] == '#' {
-		p.exposition = true
 		p.comment(line)
 		return
 	}
+	p.content = true
 	name, selected := p.selects(line)
 	if !selected {
 		if !p.exposition {
@@ -210,8 +210,16 @@ func (p *Parser) sample(name sampleName, line []byte) error {
 	return nil
 }
 
-// isSample reports whether a line of a series that is not read is an exposition line at all.
+// isSample reports whether a line of a series that is not read is an exposition line at all: one whose
+// name stands quoted within the braces is, too.
 func isSample(line []byte) bool {
+	if quoted, found := bytes.CutPrefix(line, []byte(`{"`)); found {
+		_, rest, err := unquote(quoted)
+		if rest = trimBlank(rest); err != nil || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
+			return false
+		}
+		line = append([]byte("quoted{"), bytes.TrimPrefix(rest, []byte(","))...)
+	}
 	_, _, err := parseSample(line, nil)
 	return err == nil
 }
@@ -279,12 +287,27 @@ func isExemplar(in []byte) bool {
 	return len(trimBlank(in)) == 0
 }
 
+// fewLabels is how many names of a label set are compared with each other one by one.
+const fewLabels = 16
+
+// nameTwice reports whether a name is among the labels more than once.
+func nameTwice(labels []label) bool {
+	seen := make(map[string]struct{}, len(labels))
+	for _, l := range labels {
+		seen[string(l.name)] = struct{}{}
+	}
+	return len(seen) < len(labels)
+}
+
 // parseLabels decodes what stands behind the opening brace, and returns what stands behind the closing one.
 func parseLabels(in []byte, labels []label) ([]label, []byte, error) {
 	first := len(labels)
 	for {
 		in = trimBlank(in)
 		if len(in) > 0 && in[0] == '}' {
+			if len(labels)-first > fewLabels && nameTwice(labels[first:]) {
+				return nil, nil, errors.New("label name twice")
+			}
 			return labels, in[1:], nil
 		}
 		end := 0
@@ -305,7 +328,7 @@ func parseLabels(in []byte, labels []label) ([]label, []byte, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, l := range labels[first:] {
+		for _, l := range labels[first:min(len(labels), first+fewLabels)] {
 			if bytes.Equal(l.name, name) {
 				return nil, nil, errors.New("label name twice")
 			}

@@ -357,12 +357,47 @@ func TestParseMalformed(t *testing.T) {
 		{"binary", "\x1f\x8b\x08\x00\x00\n\x00\xff"},
 		{"a name without a value", "up\n"},
 		{"broken lines of other series alone", "up{a=\"b\n"},
+		{"HTML with a style sheet", "<style>\n#app { color: red }\n</style>\n"},
+		{"Markdown", "# Not found\n\nThere is nothing here.\n"},
+		{"JSON of one string", `{"detail"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if values, err := vllm.Parse([]byte(c.body)); !errors.Is(err, ErrMalformed) || values != nil {
 				t.Errorf("got %v, %v, want ErrMalformed", values, err)
 			}
 		})
+	}
+}
+
+// TestParseQuotedNames: a series whose name stands in the braces is an exposition line, and is not read.
+func TestParseQuotedNames(t *testing.T) {
+	for _, body := range []string{`{"my.metric"} 1`, `{"my.metric",a="b"} 1 2`, `{"vllm:num_requests_running"} 1`} {
+		values, err := vllm.Parse([]byte(body))
+		if err != nil || values.have([]int{0}) {
+			t.Errorf("%s: %v, %v", body, values, err)
+		}
+	}
+}
+
+// TestParseManyLabels: a line costs its bytes, however many labels it has. Comparing each name with
+// each other would take minutes here.
+func TestParseManyLabels(t *testing.T) {
+	var line strings.Builder
+	line.WriteString("vllm:num_requests_running{")
+	for i := 0; line.Len() < 1<<20; i++ {
+		fmt.Fprintf(&line, `l%x="",`, i)
+	}
+	for _, c := range []struct{ name, line string }{
+		{"selected", line.String() + "} 1"},
+		{"of another series", strings.Replace(line.String(), "vllm:num", "other", 1) + "} 1"},
+		{"an exemplar", "vllm:num_requests_running 1 # " + line.String()[len("vllm:num_requests_running"):] + "} 1"},
+	} {
+		if _, err := vllm.Parse([]byte(c.line)); err != nil {
+			t.Errorf("%s: %.200v", c.name, err)
+		}
+	}
+	if _, err := vllm.Parse([]byte(line.String() + `l0=""} 1`)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a name twice among many: %v", err)
 	}
 }
 

@@ -105,6 +105,9 @@ func (o *observation) apply(r *row) {
 		o.applyRatio(r)
 		return
 	}
+	if len(r.unless) > 0 && r.kind != gauge && o.values.have(r.slots) {
+		o.window(r) // For its reset, which counts also where the source is unsupported in this read.
+	}
 	for _, u := range r.unless {
 		if u.condition(&o.podContext) {
 			o.missing(r, u.reason)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -60,6 +61,12 @@ func addBoundFlags(cmd *kingpin.CmdClause) *readFlags {
 	return f
 }
 
+// What no flag may exceed: more is a mistake, and could not be added to.
+const (
+	maxDuration  = 24 * time.Hour
+	maxBodyBytes = 1 << 30
+)
+
 // validate checks the flags; an error names the flag.
 func (f *clientFlags) validate() error {
 	switch {
@@ -67,6 +74,10 @@ func (f *clientFlags) validate() error {
 		return errors.New("--scrape.timeout must be positive")
 	case f.scrape.MaxBodyBytes <= 0:
 		return errors.New("--scrape.max-body-bytes must be positive")
+	case f.scrape.Timeout > maxDuration:
+		return fmt.Errorf("--scrape.timeout must be at most %s", maxDuration)
+	case f.scrape.MaxBodyBytes > maxBodyBytes:
+		return fmt.Errorf("--scrape.max-body-bytes must be at most %d", int64(maxBodyBytes))
 	}
 	return nil
 }
@@ -92,6 +103,10 @@ func (f *readFlags) validate() error {
 		}
 	}
 	switch w := f.reader.Window; {
+	case f.reader.SnapshotTimeout > maxDuration:
+		return fmt.Errorf("--snapshot.timeout must be at most %s", maxDuration)
+	case w.MaxAge > maxDuration:
+		return fmt.Errorf("--window.max-age must be at most %s", maxDuration)
 	case w.Min < 0:
 		return errors.New("--window.min must not be negative")
 	case w.Min > w.MaxAge/2:
