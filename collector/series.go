@@ -146,7 +146,7 @@ var all = sorted(
 		"Mean time per output token of the window's streamed requests, as the router measures it."),
 
 	sample(router, normalize.Requests, "router_requests_per_second", "requests/second", 1,
-		"Requests that reached the router, a second."),
+		"Requests that the router routed, failed ones included, a second."),
 	sample(router, normalize.SuccessfulRequests, "router_successful_requests_per_second", "requests/second", 1,
 		"Requests that the router completed with success, a second."),
 	sample(router, normalize.PDRequests, "router_pd_requests_per_second", "requests/second", 1,
