@@ -197,7 +197,7 @@ func (c *Client) request(ctx context.Context, u *url.URL) (*http.Response, error
 		},
 	}).WithContext(ctx)
 	resp, err := c.transport.RoundTrip(req)
-	if err != nil && on != nil && on.ended.Load() && !on.alien.Load() {
+	if err != nil && ctx.Err() == nil && on != nil && on.ended.Load() && !on.alien.Load() {
 		return nil, &closedError{err}
 	}
 	return resp, err

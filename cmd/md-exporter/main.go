@@ -29,8 +29,9 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the process at once, whatever is still served.
+	context.AfterFunc(ctx, stop)
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
 	os.Exit(status)
 }
 
