@@ -51,7 +51,8 @@ func aggregate(operator string, labels []string, expr string) string {
 	return fmt.Sprintf("%s by (%s) (%s)", operator, strings.Join(labels, ", "), expr)
 }
 
-// mean is the mean of a windowed mean or ratio of several Pods: each weighs what its window counted.
+// mean is the mean of a windowed mean or ratio of several Pods: each weighs what its window counted. A
+// value that was scraped twice is in both sums twice, which changes nothing.
 func mean(labels []string, series string, matchers ...string) string {
 	value, weight := of(series, matchers...), of("window_samples", matchers...)
 	return fmt.Sprintf("%s / %s", total(labels, value+" * "+weight), total(labels, weight+" and "+value))
@@ -67,8 +68,8 @@ func hitRatio(labels []string, matchers ...string) string {
 
 // tokensPerSecond is a cache's tokens of each Pod's window over that window, added over Pods.
 func tokensPerSecond(labels []string, series string, matchers ...string) string {
-	return total(with(labels, "cache"), fmt.Sprintf("%s / ignoring (cache) group_left () %s",
-		of(series, matchers...), of("window_seconds", matchers...)))
+	return total(with(labels, "cache"), once(with(byPod, "cache"), fmt.Sprintf("%s / ignoring (cache) group_left () %s",
+		of(series, matchers...), of("window_seconds", matchers...))))
 }
 
 // eachPods is a router gauge over the Pods that contributed to it: every replica has its own view

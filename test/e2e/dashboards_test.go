@@ -100,6 +100,45 @@ func TestDashboardsOfVLLMPair(t *testing.T) {
 	}
 }
 
+// TestDashboardsScrapedTwice asks a Prometheus that has every series twice.
+func TestDashboardsScrapedTwice(t *testing.T) {
+	exporter := cluster.StartExporter(t, "demo", "--window.min=2s")
+	exporter.WaitReady(t, ready)
+	p := cluster.StartPrometheus(t, nil,
+		cluster.StaticJob("md-exporter", true, exporter.Address), cluster.StaticJob("again", true, exporter.Address))
+	expectValue(t, p, `count(modeldeployment_info)`, float64(2*len(simulate.Demo(1))))
+
+	var deployments, pods, routers float64
+	for _, d := range simulate.Demo(1) {
+		deployments++
+		routers += float64(max(1, d.RouterReplicas))
+		for _, r := range d.Roles {
+			pods += float64(r.Replicas)
+		}
+	}
+	want := map[string]map[model.LabelValue]float64{
+		"Deployments":   {"": deployments},
+		"Pods expected": {"engine": pods, "router": routers},
+	}
+	for _, q := range dashboardQueries(t) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(emptyOverDemo)), func(s string) bool { return strings.Contains(q.expr, s) }) {
+			continue
+		}
+		cluster.Eventually(t, warm, q.String(), func(ctx context.Context) error { return q.answered(ctx, p) })
+		if values := want[q.panel]; values != nil && q.instant && q.dashboard != "deployment.json" {
+			delete(want, q.panel)
+			for _, s := range p.Query(t, q.with([2]string{".*", ".*"})) {
+				if float64(s.Value) != values[s.Metric["scope"]] {
+					t.Errorf("%s: %v", q, s)
+				}
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no panels %v", slices.Collect(maps.Keys(want)))
+	}
+}
+
 // dashboardQuery is a query of a panel, or of a variable.
 type dashboardQuery struct {
 	dashboard, panel, ref, expr string
