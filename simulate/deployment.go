@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -124,9 +125,9 @@ func (d Deployment) arguments(r Role) []string {
 			add("--kv-transfer-config", `{"kv_connector":"MooncakeStoreConnector","kv_role":"kv_both"}`)
 		}
 	case SGLang:
-		add("--model-path="+d.Model, "--enable-metrics", "--tp", fmt.Sprint(r.Ranks.Tensor))
+		add("--model-path="+d.Model, "--enable-metrics", "--tp", strconv.Itoa(r.Ranks.Tensor))
 		if r.Ranks.Data > 1 {
-			add("--dp", fmt.Sprint(r.Ranks.Data), "--enable-dp-attention")
+			add("--dp", strconv.Itoa(r.Ranks.Data), "--enable-dp-attention")
 		}
 		if d.pair() && r.Kind != Unified {
 			add("--disaggregation-mode", string(r.Kind))
@@ -235,7 +236,7 @@ func (s *Simulation) addEngine(r Role, replica int) {
 		server.idle = true
 	}
 	for rank := range r.Ranks.Data {
-		u := &unit{server: server, rank: fmt.Sprint(rank)}
+		u := &unit{server: server, rank: strconv.Itoa(rank)}
 		server.units = append(server.units, u)
 		s.units[r.Kind] = append(s.units[r.Kind], u)
 	}

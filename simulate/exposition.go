@@ -177,16 +177,17 @@ func labelText(d dialect, names, values []string) (head, tail string) {
 	if d.sorted {
 		slices.SortFunc(order, func(a, b int) int { return strings.Compare(names[a], names[b]) })
 	}
+	var before, behind []string
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	for _, i := range order {
 		pair := names[i] + `="` + escape.Replace(values[i]) + `"`
 		if d.leLast || names[i] < "le" {
-			head += pair + ","
+			before = append(before, pair+",")
 		} else {
-			tail += "," + pair
+			behind = append(behind, ","+pair)
 		}
 	}
-	return head, tail
+	return strings.Join(before, ""), strings.Join(behind, "")
 }
 
 // append renders every family that has a series.

@@ -201,11 +201,12 @@ type listening struct {
 }
 
 func (s *Server) listen(address string) error {
-	l, err := net.Listen("tcp", address)
+	base, cancel := context.WithCancel(context.Background())
+	l, err := new(net.ListenConfig).Listen(base, "tcp", address)
 	if err != nil {
+		cancel()
 		return err
 	}
-	base, cancel := context.WithCancel(context.Background())
 	on := &listening{
 		server: &http.Server{
 			Handler:           s,

@@ -117,9 +117,9 @@ var sglangLogged = []struct {
 	{"sglang:cache_hit_rate", func(*unit) float64 { return 0 }},
 	{"sglang:gen_throughput", (*unit).throughput},
 	{"sglang:fwd_occupancy", func(*unit) float64 { return math.NaN() }},
-	{"sglang:num_prefill_bootstrap_queue_reqs", func(u *unit) float64 { return 0 }},
+	{"sglang:num_prefill_bootstrap_queue_reqs", func(*unit) float64 { return 0 }},
 	{"sglang:num_prefill_inflight_queue_reqs", func(u *unit) float64 { return float64(u.count(sending)) }},
-	{"sglang:num_decode_prealloc_queue_reqs", func(u *unit) float64 { return 0 }},
+	{"sglang:num_decode_prealloc_queue_reqs", func(*unit) float64 { return 0 }},
 	{"sglang:num_decode_transfer_queue_reqs", func(u *unit) float64 { return float64(u.count(arriving)) }},
 }
 
