@@ -36,11 +36,13 @@ image: ## Build the container image (needs docker).
 .PHONY: test
 test: ## Run every test that needs Go alone, with the race detector, and the status page where a Chromium is.
 	go test -race ./...
+	cd deploy && go test ./...
 	cd test/browser && go test -count=1 -v .
 
 .PHONY: generate
-generate: ## Write the files that are generated: the dashboards' JSON.
+generate: ## Write the files that are generated: the dashboards' JSON, the PrometheusRule.
 	go generate ./...
+	cd deploy && go generate ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz what parses, half a minute each.
@@ -52,6 +54,7 @@ fuzz: ## Fuzz what parses, half a minute each.
 .PHONY: e2e
 e2e: ## Build the real etcd, kube-apiserver and Prometheus once, and run the exporter against them.
 	cd test/e2e && go run ./build
+	cd deploy && REQUIRE_PROMTOOL=1 go test -count=1 ./rules
 	cd test/e2e && go test -count=1 -timeout 60m ./...
 
 .PHONY: bench
@@ -62,6 +65,7 @@ bench: ## Measure reading a body beside its peers, and collecting.
 lint: $(GOLANGCI_LINT) ## Check formatting and style.
 	go mod tidy -diff
 	$(GOLANGCI_LINT) run ./...
+	cd deploy && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 	cd test/e2e && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 	cd test/browser && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 
