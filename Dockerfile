@@ -1,4 +1,4 @@
-# A static binary on an empty base. The two images are named here and nowhere else.
+# Two static binaries on an empty base. The two images are named here and nowhere else.
 ARG BUILDER=golang:1.26
 ARG BASE=scratch
 
@@ -15,7 +15,7 @@ RUN make build VERSION="${VERSION}" REVISION="${REVISION}" BRANCH="${BRANCH}"
 FROM ${BASE}
 # For https Pods whose certificates a public authority signed.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build /src/md-exporter /md-exporter
+COPY --from=build /src/md-exporter /src/md-exporter-apiserver /
 USER 65532:65532
-EXPOSE 9847
+EXPOSE 9847 9443
 ENTRYPOINT ["/md-exporter"]

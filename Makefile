@@ -24,8 +24,9 @@ run: ## Run the exporter over a simulated fleet on this machine.
 	go run ./cmd/md-exporter demo
 
 .PHONY: build
-build: ## Build a static ./md-exporter.
+build: ## Build a static ./md-exporter, and ./md-exporter-apiserver that its command apiserver becomes.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o md-exporter ./cmd/md-exporter
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -tags apiserver -o md-exporter-apiserver ./cmd/md-exporter
 
 IMAGE ?= md-exporter/md-exporter:$(VERSION)
 
@@ -62,8 +63,9 @@ bench: ## Measure reading a body beside its peers, and collecting.
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Check formatting and style.
+lint: $(GOLANGCI_LINT) ## Check formatting, style, and that what is generated is as generated.
 	go mod tidy -diff
+	go generate ./apiserver && git diff --exit-code -- 'apiserver/**/zz_generated.*' 'apiserver/zz_generated.*'
 	$(GOLANGCI_LINT) run ./...
 	cd deploy && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...
 	cd test/e2e && go mod tidy -diff && $(abspath $(GOLANGCI_LINT)) run ./...

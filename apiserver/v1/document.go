@@ -16,6 +16,10 @@ const (
 	Kind      = "ModelDeploymentMetrics"
 )
 
+// OwnGroupName is the group that the document is served under where nothing says otherwise: the
+// specification's belongs to the operator where one runs.
+const OwnGroupName = "subresources." + GroupName
+
 // FromSnapshot renders a snapshot. The lists are never nil.
 func FromSnapshot(s *normalize.Snapshot) *ModelDeploymentMetrics {
 	m := &ModelDeploymentMetrics{

@@ -8,6 +8,8 @@ import (
 
 // ModelDeploymentMetrics is what one read of a ModelDeployment's engine and router Pods says. Lists are
 // sorted by Pod, then name or cache scope, then role.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ModelDeploymentMetrics struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata: the ModelDeployment's namespace, name and UID.
@@ -16,18 +18,25 @@ type ModelDeploymentMetrics struct {
 	// When the document was assembled.
 	Timestamp metav1.MicroTime `json:"timestamp"`
 	// What engines and routers are working on.
+	// +listType=atomic
 	Processing []Gauge `json:"processing"`
 	// What waits for an engine.
+	// +listType=atomic
 	Queueing []Gauge `json:"queueing"`
 	// Hit ratios by Pod and cache scope.
+	// +listType=atomic
 	CacheHits []CacheHit `json:"cacheHits"`
 	// Mean times to first token, per output token and between tokens.
+	// +listType=atomic
 	Latency []Sample `json:"latency"`
 	// Requests and errors a second, and their ratio where the two are of the same requests.
+	// +listType=atomic
 	Traffic []Sample `json:"traffic"`
 	// KV cache transfers of an SGLang pair.
+	// +listType=atomic
 	Transfer []Sample `json:"transfer"`
 	// What did not contribute, and why.
+	// +listType=atomic
 	Missing []Missing `json:"missing"`
 	// Whether a required source did not contribute.
 	Partial bool `json:"partial"`

@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app.HelpFlag.Short('h')
 	env := environment{stdout: stdout, stderr: stderr, log: &promslog.Config{Writer: stderr}}
 	promslogflag.AddFlags(app, env.log)
-	commands := []command{serveCommand(app), demoCommand(app), snapshotCommand(app), inspectCommand(app)}
+	commands := []command{serveCommand(app), apiserverCommand(app), demoCommand(app), snapshotCommand(app), inspectCommand(app)}
 
 	selected, err := app.Parse(args)
 	if err != nil {
