@@ -66,7 +66,7 @@ func serveAPI(ctx context.Context, logger *slog.Logger, f *apiFlags) error {
 		Kubeconfig:  f.kubeconfig,
 	})
 	if err != nil {
-		listener.Close()
+		_ = listener.Close() // What failed is said.
 		return err
 	}
 	logger.Info("Starting md-exporter apiserver", "version", version.Info())

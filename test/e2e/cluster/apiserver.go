@@ -32,6 +32,7 @@ type APIServer struct {
 	CA string
 
 	port    int
+	flags   []string // beside those that every one has
 	etcd    *Etcd
 	dir     string
 	log     string
@@ -39,8 +40,8 @@ type APIServer struct {
 	process *Process
 }
 
-// StartAPIServer starts an API server on etcd and waits until it is ready.
-func StartAPIServer(t testing.TB, etcd *Etcd) *APIServer {
+// StartAPIServer starts an API server on etcd, with the options, and waits until it is ready.
+func StartAPIServer(t testing.TB, etcd *Etcd, options ...Option) *APIServer {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
 	a := &APIServer{
@@ -53,6 +54,9 @@ func StartAPIServer(t testing.TB, etcd *Etcd) *APIServer {
 		owner: t,
 	}
 	a.writeCredentials(t)
+	for _, option := range options {
+		option(t, a)
+	}
 	a.Start(t)
 	return a
 }
@@ -86,7 +90,7 @@ func (a *APIServer) writeCredentials(t testing.TB) {
 func (a *APIServer) Start(t testing.TB) {
 	t.Helper()
 	file := func(name string) string { return filepath.Join(a.dir, name) }
-	a.process = start(t, command{name: "kube-apiserver", path: binary(t, servers.APIServer), log: a.log, owner: a.owner, args: []string{
+	a.process = start(t, command{name: "kube-apiserver", path: binary(t, servers.APIServer), log: a.log, owner: a.owner, args: append([]string{
 		"--etcd-servers=" + a.etcd.URL,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(a.port),
@@ -108,7 +112,7 @@ func (a *APIServer) Start(t testing.TB) {
 		"--profiling=false",
 		// A stop ends the watches that are open, and does not wait a minute for them.
 		"--shutdown-watch-termination-grace-period=1s",
-	}})
+	}, a.flags...)})
 	config := a.AdminConfig()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

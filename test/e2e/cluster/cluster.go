@@ -33,10 +33,10 @@ type Cluster struct {
 }
 
 // Start starts an empty cluster: no CRD, no objects but those that the API server makes itself.
-func Start(t testing.TB) *Cluster {
+func Start(t testing.TB, options ...Option) *Cluster {
 	t.Helper()
 	etcd := StartEtcd(t)
-	c := &Cluster{Etcd: etcd, API: StartAPIServer(t, etcd)}
+	c := &Cluster{Etcd: etcd, API: StartAPIServer(t, etcd, options...)}
 	config := c.API.AdminConfig()
 	c.Kubeconfig = c.writeKubeconfig(t, config)
 	var err error
