@@ -79,6 +79,10 @@ func TestAPIService(t *testing.T) {
 
 			api := c.InstallAPI(t, folder, "--window.min=0s", "--window.max-age="+apiMaxAge.String())
 			a := aggregated{t: t, c: c, group: group}
+			objects := cluster.Render(t, folder)
+			if out := c.Apply(t, objects, "--dry-run=server"); strings.Count(out, "(server dry run)") != len(objects) || strings.Contains(out, "Warning") {
+				t.Errorf("of %d objects the API server takes:\n%s", len(objects), out)
+			}
 			for _, account := range []string{"viewer", "nobody"} {
 				c.CreateServiceAccount(t, "api", account)
 			}
