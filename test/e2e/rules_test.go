@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,4 +114,57 @@ func TestPartialCoverageAlert(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestDemoAlerts looks at the rules over the fleet of the demo and over one that is never asked: of what is
+// wrong alerts fire, of what is normal though partial none.
+func TestDemoAlerts(t *testing.T) {
+	unused := everyRouter("unused")
+	for i := range unused {
+		unused[i].Load = simulate.Load{}
+	}
+	fleet := cluster.StartFleet(t, append(simulate.Demo(1), unused...)...)
+	manifests := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(manifests, fleet.Manifests(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exporter := cluster.StartExporter(t, "--manifests="+manifests, "--window.min=1s", "--scrape.timeout=200ms")
+	exporter.WaitReady(t, ready)
+	p := cluster.StartPrometheus(t, nil, cluster.StaticJob("md-exporter", true, exporter.Address))
+	p.LoadRules(t, shortened(t))
+	// Three quarters of an hour of the rules' clock: whatever fires would have.
+	seen := map[string]bool{}
+	until := time.Now().Add(45 * time.Second)
+	cluster.Eventually(t, alertSettled, "the rules have had their time", func(ctx context.Context) error {
+		got, err := p.Alerts(ctx, "firing")
+		if err != nil {
+			return err
+		}
+		for _, a := range got {
+			seen[string(a["modeldeployment"]+" "+a["alertname"])] = true
+		}
+		if left := time.Until(until); left > 0 {
+			return fmt.Errorf("%s are left", left)
+		}
+		return nil
+	})
+	partial, err := p.Value(t.Context(), `sum(modeldeployment_partial{namespace="unused"})`)
+	if err != nil || partial == 0 {
+		t.Errorf("of a fleet that is never asked %v deployments are partial, %v: there is nothing to exempt", partial, err)
+	}
+	t.Logf("firing: %v", slices.Sorted(maps.Keys(seen)))
+	if !seen["llama-summarizer ModelDeploymentPodsUnreadable"] {
+		t.Error("of the Pods that refuse and hang no alert fires")
+	}
+	for name := range seen {
+		// What the demo does badly on purpose: Pods that refuse and hang, and requests and transfers that fail.
+		switch name {
+		case "llama-summarizer ModelDeploymentPodsUnreadable",
+			"llama-summarizer ModelDeploymentRouter5xxHigh", "llama-summarizer ModelDeploymentRouterErrorRatioHigh",
+			"deepseek-r1 ModelDeploymentRouter5xxHigh", "deepseek-r1 ModelDeploymentRouterErrorRatioHigh",
+			"deepseek-r1 ModelDeploymentKVTransferFailing", "qwen3-8b ModelDeploymentRouterRetriesExhausted":
+		default:
+			t.Errorf("%s fires", name)
+		}
+	}
 }
