@@ -24,9 +24,9 @@ run: ## Run the exporter over a simulated fleet on this machine.
 	go run ./cmd/md-exporter demo
 
 .PHONY: build
-build: ## Build a static ./md-exporter, and ./md-exporter-apiserver that its command apiserver becomes.
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o md-exporter ./cmd/md-exporter
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -tags apiserver -o md-exporter-apiserver ./cmd/md-exporter
+build: ## Build a static ./md-exporter without the API server, and ./md-exporter-apiserver that its command apiserver becomes.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -tags slim -o md-exporter ./cmd/md-exporter
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o md-exporter-apiserver ./cmd/md-exporter
 
 IMAGE ?= md-exporter/md-exporter:$(VERSION)
 

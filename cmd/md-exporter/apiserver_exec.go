@@ -1,4 +1,4 @@
-//go:build !apiserver
+//go:build slim
 
 package main
 
@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// apiProgram is this program built with the tag apiserver. The generic API server triples a program and
-// its resident memory, which whoever only exports should not pay for.
+// apiProgram is this program built without the tag slim. The generic API server triples a program and its
+// idle resident memory, which whoever only exports should not pay for.
 const apiProgram = "md-exporter-apiserver"
 
 // serveAPI becomes the program that has the API server, which stands beside this one.

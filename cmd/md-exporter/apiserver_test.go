@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is wrong is one line that names it, before the program becomes the other one.
+// What is wrong is one line that names it, before anything listens.
 func TestWrongAPIArguments(t *testing.T) {
 	for _, row := range []struct{ args, names string }{
 		{"--total-shards=2", "--total-shards"},
@@ -17,8 +17,7 @@ func TestWrongAPIArguments(t *testing.T) {
 		{"--api.tls-cert-file=tls.crt", "--api.tls-private-key-file"},
 		{"--snapshot.timeout=0s", "--snapshot.timeout"},
 		{"--window.min=151s", "--window.min=2m31s"},
-		// The tests' program stands alone.
-		{"", "md-exporter-apiserver"},
+		{"", "--manifests=PATH"},
 	} {
 		got := runToEnd(t, strings.Fields("apiserver "+row.args)...)
 		if got.status != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, row.names) {

@@ -97,7 +97,7 @@ var apiBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(root, ".cache", "bin", "md-exporter-apiserver")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-race=false", "-tags=apiserver", "-o", path, "./cmd/md-exporter")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-race=false", "-o", path, "./cmd/md-exporter")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the aggregated API: %w\n%s", err, out)

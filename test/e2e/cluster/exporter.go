@@ -31,14 +31,14 @@ type Exporter struct {
 	Address string
 }
 
-// exporterBinary builds the exporter once a test process.
+// exporterBinary builds the exporter, as the image has it, once a test process.
 var exporterBinary = sync.OnceValues(func() (string, error) {
 	root, err := servers.Root()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(root, ".cache", "bin", "md-exporter")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-race=false", "-o", path, "./cmd/md-exporter")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-race=false", "-tags=slim", "-o", path, "./cmd/md-exporter")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the exporter: %w\n%s", err, out)
