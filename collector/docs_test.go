@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"k8s.io/client-go/rest"
 
 	"github.com/md-exporter/md-exporter/discovery"
 	"github.com/md-exporter/md-exporter/normalize"
@@ -191,6 +192,9 @@ func whole(t *testing.T) []byte {
 		versioncollector.NewCollector("md_exporter"),
 	)
 	if _, err := discovery.NewManifests([]string{t.TempDir()}, nil, e.registry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := discovery.NewCluster(&rest.Config{Host: "127.0.0.1:1"}, nil, nil, e.registry); err != nil {
 		t.Fatal(err)
 	}
 	e.scrape(t, "/metrics")
