@@ -1,5 +1,5 @@
 # Two static binaries on an empty base. The two images are named here and nowhere else.
-ARG BUILDER=golang:1.26
+ARG BUILDER=golang:1.26.8
 ARG BASE=scratch
 
 FROM ${BUILDER} AS build

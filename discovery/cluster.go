@@ -123,16 +123,30 @@ func (c *Cluster) Synced() bool {
 	return !slices.ContainsFunc(c.watches, func(w *resourceWatch) bool { return !w.listed })
 }
 
-// Fleet returns what is known now. A fleet that did not change is the same one, and so is a deployment
+// Fleet returns what is known now, of the namespaces in which every resource has been listed: half of what
+// is known would read as Pods that are not there. A fleet that did not change is the same one, and so is a deployment
 // within it.
 func (c *Cluster) Fleet() *Fleet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changed {
 		c.changed = false
-		c.fleet = c.objects.fleet().reuse(c.fleet)
+		c.fleet = c.objects.fleet().only(c.whole).reuse(c.fleet)
 	}
 	return c.fleet
+}
+
+// whole reports whether every resource has been listed once in the namespace.
+func (c *Cluster) whole(namespace string) bool {
+	return !slices.ContainsFunc(c.watches, func(w *resourceWatch) bool {
+		return !w.listed && (w.namespace == "" || w.namespace == namespace)
+	})
+}
+
+// only keeps the deployments of the namespaces that are known whole.
+func (f *Fleet) only(whole func(namespace string) bool) *Fleet {
+	f.Deployments = slices.DeleteFunc(f.Deployments, func(d *Deployment) bool { return !whole(d.Namespace) })
+	return f
 }
 
 // reuse takes over the deployments of an earlier fleet that have not changed, and returns that fleet

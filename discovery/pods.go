@@ -52,6 +52,9 @@ func (p *podClient) in(namespace string) calls {
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			var list corev1.PodList
 			err := request(o).Do(ctx).Into(&list)
+			for i := range list.Items {
+				list.Items[i] = used(&list.Items[i])
+			}
 			return &list, err
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
@@ -59,4 +62,21 @@ func (p *podClient) in(namespace string) calls {
 			return request(o).Watch(ctx)
 		},
 	}
+}
+
+// used is a Pod cut to what newPod reads: a server that does not stream its lists sends them in pages, which
+// the reflector keeps until the last has come.
+func used(p *corev1.Pod) corev1.Pod {
+	out := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		Labels: p.Labels, Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
+	}}
+	for _, c := range p.Spec.Containers {
+		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Command: c.Command, Args: c.Args, Ports: c.Ports})
+	}
+	for _, c := range p.Spec.InitContainers {
+		out.Spec.InitContainers = append(out.Spec.InitContainers, corev1.Container{Ports: c.Ports})
+	}
+	out.Status.Phase, out.Status.PodIP = p.Status.Phase, p.Status.PodIP
+	return out
 }

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -21,9 +22,22 @@ import (
 	"github.com/md-exporter/md-exporter/normalize"
 )
 
+// client-go makes a watch without events of a server that does not answer, however often it is asked.
+var (
+	noEvents    = reflect.TypeOf(apiwatch.NewEmptyWatch())
+	errNoAnswer = errors.New("no answer in time")
+)
+
+// listPage is how many objects a server that does not stream its lists is asked for at once.
+const listPage = 500
+
 // retries are apart from half a second to five: a CRD that is installed late and an API server that is
 // back are seen soon, and a server in trouble is not pressed.
 var retries = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 5 * time.Second, Steps: 10, Factor: 2, Jitter: 0.5}
+
+// forgetUnserved is how long a server may say that it does not serve a resource before its objects are
+// taken for gone with it: as with a CRD that was removed while no watch told of its objects.
+const forgetUnserved = 30 * time.Second
 
 // resourceWatch keeps the cluster's objects of one resource in one namespace up to date. It is the
 // store of a client-go reflector: the reflector lists and watches, the store keeps what is used of each
@@ -45,6 +59,8 @@ type resourceWatch struct {
 	trouble, troubledVerb string
 	// stale is true from a call that failed until the next list.
 	stale bool
+	// unserved is when the server first said that it does not serve the resource; zero where it does.
+	unserved time.Time
 }
 
 // watch adds a resource's watch.
@@ -52,7 +68,11 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 	w := &resourceWatch{cluster: c, resource: resource, namespace: namespace, list: calls.list, selector: selector}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
+			o.LabelSelector, o.Limit = selector, listPage
+			if o.Continue == "" {
+				// A version would ask for what the server has cached, which it does not send in pages.
+				o.ResourceVersion, o.ResourceVersionMatch = "", ""
+			}
 			list, err := calls.list(ctx, o)
 			w.outcome(ctx, "list", true, err)
 			return list, err
@@ -71,11 +91,17 @@ func (c *Cluster) watch(namespace string, resource schema.GroupVersionResource, 
 				return nil, apierrors.NewResourceExpired("the API server was away")
 			}
 			events, err := calls.watch(ctx, o)
+			if err == nil && reflect.TypeOf(events) == noEvents {
+				err = errNoAnswer
+			}
 			if !initial || !apierrors.IsInvalid(err) {
 				// A server that cannot stream a list says so; the reflector then asks for it in pages.
 				w.outcome(ctx, "watch", initial, err)
 			}
-			return events, err
+			if err != nil {
+				return nil, err // and no watch of a type that is not nil
+			}
+			return events, nil
 		},
 	}
 	backoff := retries
@@ -104,8 +130,10 @@ func (w *resourceWatch) outcome(ctx context.Context, verb string, lists bool, er
 	trouble := ""
 	switch {
 	case err == nil:
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsForbidden(err):
 		trouble = "forbidden"
+	case apierrors.IsUnauthorized(err):
+		trouble = "unauthorized"
 	case apierrors.IsNotFound(err):
 		trouble = "not served"
 	default:
@@ -114,7 +142,8 @@ func (w *resourceWatch) outcome(ctx context.Context, verb string, lists bool, er
 	w.cluster.mu.Lock()
 	before := w.trouble
 	w.stale = err != nil || w.stale && !lists
-	if trouble == "" && before == "forbidden" && verb == "list" && w.troubledVerb == "watch" {
+	w.forget(trouble == "not served")
+	if trouble == "" && verb == "list" && w.troubledVerb == "watch" {
 		// Only a watch tells that it is allowed again.
 		trouble = before
 	}
@@ -134,10 +163,26 @@ func (w *resourceWatch) outcome(ctx context.Context, verb string, lists bool, er
 		logger.Info("The API server serves the resource again", "was", before)
 	case "forbidden":
 		logger.Error("The API server forbids to "+verb+" "+w.name()+"; see the roles under deploy/exporter", "err", err)
+	case "unauthorized":
+		logger.Error("The API server does not accept the exporter's credentials", "err", err)
 	case "not served":
 		logger.Warn("The API server does not serve "+w.name()+"; waiting until its CustomResourceDefinition is installed", "err", err)
 	default:
 		logger.Warn("The API server cannot be asked for "+w.name()+"; what is known of it stands", "err", err)
+	}
+}
+
+// forget drops the resource's objects once the server has said for a while that it does not serve it.
+func (w *resourceWatch) forget(unserved bool) {
+	switch {
+	case !unserved:
+		w.unserved = time.Time{}
+	case w.unserved.IsZero():
+		w.unserved = time.Now()
+	case time.Since(w.unserved) >= forgetUnserved:
+		for _, k := range w.keys() {
+			w.remove(k)
+		}
 	}
 }
 
@@ -229,7 +274,7 @@ func (w *resourceWatch) Replace(list []any, _ string) error {
 			w.remove(k)
 		}
 	}
-	w.listed = true
+	w.listed, w.cluster.changed = true, true
 	return nil
 }
 

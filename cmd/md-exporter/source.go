@@ -56,11 +56,11 @@ func (f *sourceFlags) open(logger *slog.Logger, reg prometheus.Registerer) (sour
 		// Not every namespace, which is what an empty name means to the API.
 		return nil, errors.New("--namespace must not be empty")
 	}
+	klog.SetSlogLogger(logger)
 	config, err := f.clusterConfig()
 	if err != nil {
 		return nil, err
 	}
-	klog.SetSlogLogger(logger)
 	return discovery.NewCluster(config, f.namespaces, logger, reg)
 }
 
