@@ -51,7 +51,7 @@ func valid(t *testing.T, path string, rules []monitoringv1.RelabelConfig) {
 }
 
 func TestPodMonitors(t *testing.T) {
-	for path, secure := range map[string]bool{"podmonitor.yaml": false, "tls/podmonitor.yaml": true} {
+	for path, secure := range map[string]bool{"base/podmonitor.yaml": false, "tls/podmonitor.yaml": true} {
 		var m monitoringv1.PodMonitor
 		decode(t, path, &m)
 		if m.APIVersion != monitoring.GroupName+"/"+monitoringv1.Version || m.Kind != monitoringv1.PodMonitorsKind {
@@ -83,9 +83,12 @@ func TestPodMonitors(t *testing.T) {
 
 func TestServiceMonitor(t *testing.T) {
 	var m monitoringv1.ServiceMonitor
-	decode(t, "servicemonitor.yaml", &m)
+	decode(t, "base/servicemonitor.yaml", &m)
 	if m.APIVersion != monitoring.GroupName+"/"+monitoringv1.Version || m.Kind != monitoringv1.ServiceMonitorsKind {
 		t.Errorf("it is a %s %s", m.APIVersion, m.Kind)
+	}
+	if m.Spec.JobLabel != "app.kubernetes.io/name" {
+		t.Errorf("the job is %q: the rules expect md-exporter", m.Spec.JobLabel)
 	}
 	if len(m.Spec.Endpoints) != 1 {
 		t.Fatalf("%d endpoints, want 1", len(m.Spec.Endpoints))
@@ -94,7 +97,7 @@ func TestServiceMonitor(t *testing.T) {
 	if !e.HonorLabels {
 		t.Error("the exporter's namespace and pod would stand in place of the deployments'")
 	}
-	valid(t, "servicemonitor.yaml", e.RelabelConfigs)
+	valid(t, "base/servicemonitor.yaml", e.RelabelConfigs)
 	dropped, err := relabel.NewRegexp(e.RelabelConfigs[0].Regex)
 	if err != nil {
 		t.Fatal(err)

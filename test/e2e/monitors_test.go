@@ -135,7 +135,7 @@ func TestPodMonitor(t *testing.T) {
 	kubeconfig := c.KubeconfigFor(t, "models", "prometheus")
 	// Of the namespace alone: Grant gives rights in one.
 	jobs := []cluster.Job{
-		podMonitorJob(t, "pods", "podmonitor.yaml", kubeconfig, ""),
+		podMonitorJob(t, "pods", filepath.Join("base", "podmonitor.yaml"), kubeconfig, ""),
 		podMonitorJob(t, "pods-tls", filepath.Join("tls", "podmonitor.yaml"), kubeconfig, ca),
 	}
 	for _, job := range jobs {
@@ -203,7 +203,7 @@ func serveTLS(t *testing.T, ip, ca string, handler http.HandlerFunc) net.Addr {
 // TestServiceMonitor scrapes the exporter by deploy/podmonitor's ServiceMonitor: the target's labels fill
 // in nothing, and the deployments' namespace and pod stand.
 func TestServiceMonitor(t *testing.T) {
-	_, endpoint := monitor(t, "servicemonitor.yaml", "endpoints")
+	_, endpoint := monitor(t, filepath.Join("base", "servicemonitor.yaml"), "endpoints")
 	target := serve(t, "127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, "modeldeployment_up{namespace=\"chat\",modeldeployment=\"m\",pod=\"\"} 1\n"+
 			"modeldeployment_pod_read_timestamp_seconds{namespace=\"chat\",modeldeployment=\"m\",pod=\"m-0\"} 1\n"+

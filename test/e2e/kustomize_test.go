@@ -1,0 +1,36 @@
+package e2e
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/md-exporter/md-exporter/test/e2e/cluster"
+	"github.com/md-exporter/md-exporter/test/e2e/servers"
+)
+
+// Every folder under deploy that has a kustomization renders.
+func TestKustomizations(t *testing.T) {
+	root, err := servers.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := 0
+	err = filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "kustomization.yaml" {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		if objects := cluster.Render(t, folder); len(objects) == 0 {
+			t.Errorf("%s renders nothing", folder)
+		}
+		rendered++
+		return nil
+	})
+	if err != nil || rendered < 10 {
+		t.Errorf("%d folders rendered, error %v", rendered, err)
+	}
+}
