@@ -24,7 +24,12 @@ import (
 func (f *apiFlags) source(logger *slog.Logger, reg prometheus.Registerer) (source, error) {
 	flags := *f.sourceFlags
 	if len(flags.manifests) > 0 {
-		if _, err := f.clusterConfig(); err != nil {
+		switch _, err := f.clusterConfig(); {
+		case len(flags.namespaces) > 0:
+			return nil, errors.New("--manifests is instead of a cluster to discover in: it does not go with --namespace")
+		case err != nil && flags.kubeconfig == "":
+			return nil, errors.New("--manifests says what to serve, and a cluster who may ask: give --kubeconfig=FILE, or run in one")
+		case err != nil:
 			return nil, err
 		}
 		flags.kubeconfig = ""

@@ -18,6 +18,8 @@ func TestWrongAPIArguments(t *testing.T) {
 		{"--snapshot.timeout=0s", "--snapshot.timeout"},
 		{"--window.min=151s", "--window.min=2m31s"},
 		{"", "--manifests=PATH"},
+		{"--manifests=.", "a cluster who may ask"},
+		{"--manifests=. --namespace=chat", "--namespace"},
 	} {
 		got := runToEnd(t, strings.Fields("apiserver "+row.args)...)
 		if got.status != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, row.names) {

@@ -12,7 +12,7 @@ import (
 func (f *shapeFlags) shape(bodies []exposition) (s shape, guess string, err error) {
 	switch {
 	case f.engine != "":
-		return f.engineShape(f.engine), "", nil
+		return f.engineShape(f.engine), f.assumed(), nil
 	case f.router != "":
 		s, pairGuessed := f.routerMode(f.router, bodies)
 		if pairGuessed {
@@ -37,7 +37,7 @@ func (f *shapeFlags) shape(bodies []exposition) (s shape, guess string, err erro
 	case len(flags) > 1:
 		return shape{}, "", fmt.Errorf("%s: series of more than one engine or router: say whose it is with --engine or --router, one of %s", names(bodies), strings.Join(flags, ", "))
 	case len(engines) == 1:
-		return f.engineShape(engines[0]), fmt.Sprintf("Guessed from the families: %s. %s", flags[0], f.assumed()), nil
+		return f.engineShape(engines[0]), strings.TrimSpace("Guessed from the families: " + flags[0] + ". " + f.assumed()), nil
 	case f.roleKind != "" || len(f.args) > 0:
 		return shape{}, "", fmt.Errorf("%s: the series are of a router (%s): --role-kind and --arg are of an engine's Pod", names(bodies), flags[0])
 	}
@@ -48,12 +48,25 @@ func (f *shapeFlags) shape(bodies []exposition) (s shape, guess string, err erro
 	return s, fmt.Sprintf("Guessed from the families: %s.", flags[0]), nil
 }
 
-// assumed says what no family tells and no flag said.
+// assumed says what no family tells and no flag said: a wrong answer here reads as one about the Pod.
 func (f *shapeFlags) assumed() string {
-	if f.roleKind != "" {
+	var open []string
+	if f.roleKind == "" {
+		open = append(open, "--role-kind=server")
+	}
+	if !f.pairSet && (f.roleKind == "" || f.roleKind == string(normalize.RoleServer)) {
+		open = append(open, "no --pair")
+	}
+	if !f.kvCache {
+		open = append(open, "no --kv-cache")
+	}
+	if len(f.args) == 0 {
+		open = append(open, "no --arg")
+	}
+	if len(open) == 0 {
 		return ""
 	}
-	return "Assumed, as nothing else is given: --role-kind=server."
+	return "Assumed, where they matter: " + strings.Join(open, ", ") + "."
 }
 
 // candidates are the engines and routers of which the bodies have series. The error is that of a body that

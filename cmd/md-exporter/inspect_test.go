@@ -100,7 +100,7 @@ func TestInspectShapes(t *testing.T) {
 		flags string
 		says  []string
 	}{
-		{"--engine=vllm", []string{"vllm, server role One exposition", "tpot missing", "external-store missing vllm:external_prefix_cache unsupported_no_kv_connector"}},
+		{"--engine=vllm", []string{"vllm, server role Assumed, where they matter: --role-kind=server, no --pair, no --kv-cache, no --arg. One exposition", "tpot missing", "external-store missing vllm:external_prefix_cache unsupported_no_kv_connector"}},
 		{"--engine=vllm --kv-cache --arg=--kv-transfer-config={}", []string{"external-store missing vllm:external_prefix_cache metric_absent"}},
 		{"--engine=vllm --arg=--kv-transfer-config={}", []string{"external-store missing vllm:external_prefix_cache unsupported_not_store"}},
 		{"--engine=vllm --kv-cache --arg=--kv-transfer-config={} --role-kind=decode", []string{"external-store missing vllm:external_prefix_cache unsupported_not_store", "tpot missing"}},

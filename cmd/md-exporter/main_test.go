@@ -96,6 +96,8 @@ func TestWrongArguments(t *testing.T) {
 		{"snapshot chat/m " + good, "no ModelDeployment chat/m"},
 		{"snapshot chat/m -o xml " + good, "--output=xml"},
 		{"snapshot chat/m --window=0s " + good, "--window"},
+		{"snapshot chat/m --window=25h " + good, "--window must be at most"},
+		{"snapshot chat/m --snapshot.timeout=25h " + good, "--snapshot.timeout must be at most"},
 		{"snapshot chat/m --window=5 " + good, "--window=5"},
 		{"snapshot chat/m --scrape.max-pods=0 " + good, "--scrape.max-pods"},
 		{"snapshot chat/m --scrape.tls-config-file=" + missing + " " + good, missing},

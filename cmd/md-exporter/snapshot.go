@@ -97,14 +97,18 @@ func (f *snapshotFlags) run(ctx context.Context, env environment) error {
 
 // validate checks the arguments, and takes the target apart.
 func (f *snapshotFlags) validate() (namespace, name string, err error) {
-	if f.window <= 0 {
+	switch {
+	case f.window <= 0:
 		return "", "", errors.New("--window must be positive")
+	case f.window > maxDuration:
+		return "", "", fmt.Errorf("--window must be at most %s", maxDuration)
 	}
-	// The first read is the second one's baseline, whatever a slow Pod adds to the time between them.
-	f.reader.Window = normalize.WindowConfig{MaxAge: f.window + 2*f.reader.SnapshotTimeout}
+	f.reader.Window = normalize.WindowConfig{MaxAge: maxDuration}
 	if err := f.readFlags.validate(); err != nil {
 		return "", "", err
 	}
+	// The first read is the second one's baseline, whatever a slow Pod adds to the time between them.
+	f.reader.Window.MaxAge = f.window + 2*f.reader.SnapshotTimeout
 	namespace, name, found := strings.Cut(f.target, "/")
 	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return "", "", fmt.Errorf("%q is not NAMESPACE/NAME", f.target)
