@@ -3,6 +3,7 @@ package e2e
 import (
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/md-exporter/md-exporter/test/e2e/cluster"
@@ -32,5 +33,17 @@ func TestKustomizations(t *testing.T) {
 	})
 	if err != nil || rendered < 10 {
 		t.Errorf("%d folders rendered, error %v", rendered, err)
+	}
+}
+
+// The API server takes the dashboards' ConfigMaps; those of the other folders that it knows are tested beside
+// what they install.
+func TestDashboardsAreTaken(t *testing.T) {
+	c := cluster.Start(t)
+	c.CreateNamespace(t, "monitoring")
+	manifests := cluster.Render(t, "deploy/dashboards")
+	out := c.Apply(t, manifests, "--dry-run=server")
+	if n := strings.Count(out, "(server dry run)"); n != len(manifests) || n == 0 {
+		t.Errorf("%d of %d objects were accepted:\n%s", n, len(manifests), out)
 	}
 }
