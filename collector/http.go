@@ -13,7 +13,7 @@ import (
 	"github.com/md-exporter/md-exporter/discovery"
 )
 
-// Handler serves a source's deployments over HTTP (DESIGN §7).
+// Handler serves a source's deployments over HTTP.
 type Handler struct {
 	source Source
 	reader *Reader

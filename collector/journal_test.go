@@ -74,7 +74,7 @@ func demoWithoutFaults() []simulate.Deployment {
 	return deployments
 }
 
-// The contract of DESIGN §6 once more, by hand: what each series is of.
+// The contract of docs/metrics.md once more, by hand: what each series is of.
 var (
 	gaugesByHand = map[string]simulate.Field{
 		"running_requests":                 simulate.Running,

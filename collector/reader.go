@@ -14,7 +14,7 @@ import (
 	"github.com/md-exporter/md-exporter/scrape"
 )
 
-// The bounds of reading, by default (DESIGN §7). Two rounds of fetches fit in half of a deployment's
+// The bounds of reading, by default. Two rounds of fetches fit in half of a deployment's
 // limit, so that Pods queued behind hanging ones are still read.
 const (
 	DefaultMaxPods         = 64

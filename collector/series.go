@@ -11,7 +11,7 @@ import (
 	"github.com/md-exporter/md-exporter/normalize"
 )
 
-// Series is one series of the contract (DESIGN §6): its name, what it says, and its labels.
+// Series is one series of the contract that docs/metrics.md writes down: its name, what it says, and its labels.
 type Series struct {
 	Name string
 	// Unit is the value's: a base unit, what is counted, "ratio" for 0 to 1, or "none" for a flag.

@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// The conditions of the tables' unless clauses, decided by the deployment and by the Pod's arguments
-// (DESIGN §2, "Arguments").
+// The conditions of the tables' unless clauses: what the deployment's shape and the Pod's arguments say, and for
+// vLLM's connector whether its counter ever moved. Flags are known by their exact names, and the last of a
+// name holds.
 
 // always holds everywhere.
 func always(*podContext) bool { return true }

@@ -225,7 +225,7 @@ func isSample(line []byte) bool {
 }
 
 // parseSample decodes one line: name{label="value",…} value [timestamp] [# exemplar]. The
-// labels are appended to labels. What it accepts beyond expfmt is what DESIGN §3 allows: trailing
+// labels are appended to labels. What it accepts beyond expfmt is what engines send all the same: trailing
 // blanks and a carriage return, float timestamps, exemplars.
 func parseSample(line []byte, labels []label) (float64, []label, error) {
 	end := 0

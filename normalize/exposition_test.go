@@ -54,7 +54,7 @@ func tableNamed(t *testing.T, name string) *Table {
 	return table
 }
 
-// TestParse is DESIGN §3, oddity by oddity. What is expected is everything that the body supplies.
+// TestParse is what is read of a body, oddity by oddity. What is expected is everything that the body supplies.
 func TestParse(t *testing.T) {
 	const r = "vllm:num_requests_running"
 	for _, c := range []struct {
@@ -100,6 +100,8 @@ func TestParse(t *testing.T) {
 		{"histogram typed counter", "vllm", typed(ttftName, "counter") + hist(ttftName, 1, 2), ""},
 		{"histogram typed gaugehistogram", "vllm", typed(ttftName, "gaugehistogram") + hist(ttftName, 1, 2), ""},
 		{"a value named like a histogram", "vllm", ttftName + " 1", ""},
+		{"two TYPE lines that contradict: the first holds", "vllm", typed(r, "gauge") + typed(r, "summary") + r + " 1", r + "=1"},
+		{"two TYPE lines that contradict, the other way", "vllm", typed(r, "summary") + typed(r, "gauge") + r + " 1", ""},
 		{"TYPE twice", "vllm", typed(r, "gauge") + typed(r, "gauge") + r + " 1", r + "=1"},
 		{"TYPE after the samples", "vllm", r + " 1\n" + typed(r, "gauge"), r + "=1"},
 		{"TYPE after the samples vetoes too", "vllm", r + " 1\n" + typed(r, "summary"), ""},

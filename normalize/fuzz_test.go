@@ -249,7 +249,7 @@ func plain(line string) (string, bool) {
 }
 
 // FuzzExpfmt holds the line parser to prometheus/common/expfmt: what that accepts has the same value
-// here, and what is accepted here it accepts too, but for the leniencies of DESIGN §3.
+// here, and what is accepted here it accepts too, but for the leniencies of parseSample.
 func FuzzExpfmt(f *testing.F) {
 	for _, lines := range seedLines {
 		f.Add(lines)

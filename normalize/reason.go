@@ -4,7 +4,7 @@ package normalize
 // label, document, log field and series of the exporter.
 type Reason string
 
-// The reasons, in the order of the design's table.
+// The reasons: first those of a deployment, then of a read, of a source, and those that are no fault.
 const (
 	UnknownEngine            Reason = "unknown_engine"
 	UnknownRouter            Reason = "unknown_router"

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// partialReasons is DESIGN §5: whether each code makes a snapshot partial.
+// partialReasons is the closed set: whether each code makes a snapshot partial.
 var partialReasons = map[Reason]bool{
 	"unknown_engine": true, "unknown_router": true, "no_pods": true, "replicas_missing": true, "pod_limit": true,
 	"not_advertised": true, "connection_failed": true, "timeout": true, "scrape_deadline": true, "tls_failed": true,
@@ -204,7 +204,7 @@ func prefix(hits, queries int) string {
 	return body(sprint("vllm:prefix_cache_hits_total %d", hits), sprint("vllm:prefix_cache_queries_total %d", queries))
 }
 
-// TestReasonOrder: where two reasons hold at once for a source, the earlier one of DESIGN §5 is given.
+// TestReasonOrder: where two reasons hold at once for a source, the earlier one of observation.apply's order is given.
 func TestReasonOrder(t *testing.T) {
 	const (
 		sec  = time.Second

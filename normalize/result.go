@@ -99,7 +99,9 @@ func (o *observation) isIdle() bool {
 	return w.reason == "" && w.deltas[1] == 0
 }
 
-// apply computes one row's value or its missing entry, in the order of DESIGN §5.
+// apply computes one row's value or its missing entry. Where several reasons hold, the first is given:
+// unsupported, not yet exported or absent, first sample, reset, incompatible counters, idle window, no queries or
+// no observations.
 func (o *observation) apply(r *row) {
 	if r.kind == ratio {
 		o.applyRatio(r)

@@ -530,7 +530,7 @@ func TestSourcesListed(t *testing.T) {
 	}
 }
 
-// TestFieldUnits holds the units to the document's (DESIGN §9), and the sections to the specification.
+// TestFieldUnits holds the units to those of the JSON document, and the sections to the specification.
 func TestFieldUnits(t *testing.T) {
 	want := map[Field]FieldInfo{}
 	for _, row := range []struct {

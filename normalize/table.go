@@ -94,7 +94,7 @@ type Table struct {
 	folds  folds
 }
 
-// folds says which ranks' label sets of gauges and counters are one (DESIGN §3).
+// folds says which ranks' label sets of gauges and counters are one.
 type folds uint8
 
 const (

@@ -155,7 +155,8 @@ func (p *Parser) sumHistogram(series *series, samples []sample, values Values) b
 	return true
 }
 
-// countOnce drops, in the order of DESIGN §3, what stands for the same requests as another sample.
+// countOnce drops what stands for the same requests as another sample, in this order: a label set that
+// repeats, priorities beside their total, ranks of one scheduler, processes of one gauge.
 func (p *Parser) countOnce(series *series, samples []sample) []sample {
 	if len(samples) == 1 {
 		return samples

@@ -14,7 +14,7 @@ const (
 	heldPerMin = 15
 )
 
-// WindowConfig bounds the windows between two reads of a Pod (DESIGN §4).
+// WindowConfig bounds the windows between two reads of a Pod.
 type WindowConfig struct {
 	// MaxAge is the age at which a read is no baseline any more.
 	MaxAge time.Duration

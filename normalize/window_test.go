@@ -36,7 +36,7 @@ func windowOf(t *testing.T, h *History, at time.Duration, counter string, config
 	return "nothing"
 }
 
-// TestWindow is DESIGN §4, sentence by sentence. Times are in seconds.
+// TestWindow is how a baseline is chosen, rule by rule. Times are in seconds.
 func TestWindow(t *testing.T) {
 	type step struct {
 		at      float64
@@ -205,7 +205,7 @@ type historyRead struct {
 	values map[string]float64
 }
 
-// window is DESIGN §4 read literally.
+// window is the choice of a baseline read literally.
 func (h *history) window(source string, now historyRead, config WindowConfig) (deltaAndWindow string, before bool) {
 	var base *historyRead
 	for i, r := range h.held {
